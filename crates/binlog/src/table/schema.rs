@@ -1,0 +1,147 @@
+use std::sync::Arc;
+
+use super::Charset;
+
+/// A table's columns and key: built from a TABLE_MAP event, from the server's catalog, or from both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableSchema {
+    /// Database (schema) name, UTF-8.
+    pub database: String,
+    /// Table name, UTF-8.
+    pub table: String,
+    /// Columns in ordinal order, invisible and generated ones included.
+    pub columns: Vec<Column>,
+    /// Ordinals (from 0) of the primary key's columns in key order; empty when there is none or it is not known.
+    pub key: Vec<usize>,
+}
+
+/// One column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Name, UTF-8; `@1`, `@2`, … when the log does not carry names.
+    pub name: String,
+    /// Logical type with its sizes.
+    pub ty: ColumnType,
+    /// Whether NULL is allowed.
+    pub nullable: bool,
+    /// Character set of text, ENUM and SET columns ([`Charset::Binary`] for the others).
+    pub charset: Charset,
+    /// MySQL's collation id; 63 (`binary`) for columns without a collation, 0 when not known.
+    pub collation: u16,
+}
+
+/// The logical type of a column. It also fixes how the value lies in a row image, so rows decode from it alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "a sink must handle every type; a new one has to be a compile error there")]
+pub enum ColumnType {
+    /// 1 byte.
+    TinyInt {
+        /// UNSIGNED.
+        unsigned: bool,
+    },
+    /// 2 bytes.
+    SmallInt {
+        /// UNSIGNED.
+        unsigned: bool,
+    },
+    /// 3 bytes in the log, 4 in binary result rows.
+    MediumInt {
+        /// UNSIGNED.
+        unsigned: bool,
+    },
+    /// 4 bytes.
+    Int {
+        /// UNSIGNED.
+        unsigned: bool,
+    },
+    /// 8 bytes.
+    BigInt {
+        /// UNSIGNED.
+        unsigned: bool,
+    },
+    /// IEEE 32 bits.
+    Float,
+    /// IEEE 64 bits.
+    Double,
+    /// Fixed point.
+    Decimal {
+        /// Digits in all, 1 to 65.
+        precision: u8,
+        /// Digits after the point, 0 to 30.
+        scale: u8,
+    },
+    /// BIT(1) to BIT(64).
+    Bit {
+        /// Bits.
+        bits: u8,
+    },
+    /// YEAR.
+    Year,
+    /// DATE.
+    Date,
+    /// TIME(fsp).
+    Time {
+        /// Digits of the fraction, 0 to 6.
+        fsp: u8,
+    },
+    /// DATETIME(fsp).
+    DateTime {
+        /// Digits of the fraction, 0 to 6.
+        fsp: u8,
+    },
+    /// TIMESTAMP(fsp), UTC.
+    Timestamp {
+        /// Digits of the fraction, 0 to 6.
+        fsp: u8,
+    },
+    /// CHAR(n) of a text character set.
+    Char {
+        /// Greatest length in bytes.
+        max_bytes: u32,
+    },
+    /// VARCHAR(n) of a text character set.
+    VarChar {
+        /// Greatest length in bytes.
+        max_bytes: u32,
+    },
+    /// TINYTEXT to LONGTEXT.
+    Text {
+        /// Bytes of the length prefix, 1 to 4.
+        length_bytes: u8,
+    },
+    /// BINARY(n). The log strips trailing zero bytes; sinks pad them back.
+    Binary {
+        /// Declared length in bytes.
+        bytes: u32,
+    },
+    /// VARBINARY(n).
+    VarBinary {
+        /// Greatest length in bytes.
+        max_bytes: u32,
+    },
+    /// TINYBLOB to LONGBLOB.
+    Blob {
+        /// Bytes of the length prefix, 1 to 4.
+        length_bytes: u8,
+    },
+    /// ENUM.
+    Enum {
+        /// Labels in number order (the first is number 1), UTF-8; empty when not known.
+        labels: Arc<[String]>,
+        /// Bytes of the value in a row image, 1 or 2.
+        bytes: u8,
+    },
+    /// SET.
+    Set {
+        /// Labels in bit order, UTF-8; empty when not known.
+        labels: Arc<[String]>,
+        /// Bytes of the value in a row image, 1 to 8.
+        bytes: u8,
+    },
+    /// JSON (JSONB in the log).
+    Json,
+    /// Any spatial type: SRID and WKB.
+    Geometry,
+    /// VECTOR: little-endian 32-bit floats.
+    Vector,
+}

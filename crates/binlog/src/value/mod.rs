@@ -1,0 +1,73 @@
+//! Column values, borrowed from the row that carries them.
+
+mod decimal;
+mod json;
+mod temporal;
+
+pub use decimal::Decimal;
+pub use json::JsonBinary;
+pub use temporal::{Date, DateTime, Time, Timestamp};
+
+use crate::table::Charset;
+
+/// One column's value, from a binlog row image or from a binary result row. `Copy`, at most 24 bytes, never allocated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(clippy::exhaustive_enums, reason = "a sink must handle every value; a new one has to be a compile error there")]
+pub enum ColumnValue<'a> {
+    /// SQL NULL (JSON's null is a JSON value).
+    Null,
+    /// Signed integer types.
+    Int(i64),
+    /// Unsigned integer types.
+    UInt(u64),
+    /// FLOAT.
+    Float(f32),
+    /// DOUBLE.
+    Double(f64),
+    /// DECIMAL as the log packs it; [`Decimal`] reads it. (Its fields stand here so that the value stays within 24 bytes.)
+    Decimal {
+        /// The packed bytes.
+        bytes: &'a [u8],
+        /// Digits in all.
+        precision: u8,
+        /// Digits after the point.
+        scale: u8,
+    },
+    /// DECIMAL as a result row prints it: plain ASCII digits with the column's scale.
+    DecimalText(&'a [u8]),
+    /// Text in the column's own character set.
+    Text {
+        /// Bytes as stored (CHAR without trailing spaces).
+        bytes: &'a [u8],
+        /// Their character set.
+        charset: Charset,
+    },
+    /// BINARY (possibly without its trailing zero bytes), VARBINARY, BLOB.
+    Bytes(&'a [u8]),
+    /// BIT, right-aligned.
+    Bit(u64),
+    /// ENUM number; 0 is the invalid value ''.
+    Enum(u16),
+    /// SET bits.
+    Set(u64),
+    /// YEAR; 0 is 0000.
+    Year(u16),
+    /// DATE, zero and partly zero dates included.
+    Date(Date),
+    /// TIME.
+    Time(Time),
+    /// DATETIME.
+    DateTime(DateTime),
+    /// TIMESTAMP.
+    Timestamp(Timestamp),
+    /// JSON as the log stores it.
+    Json(JsonBinary<'a>),
+    /// JSON as a result row prints it, UTF-8.
+    JsonText(&'a [u8]),
+    /// u32 SRID and WKB.
+    Geometry(&'a [u8]),
+    /// Little-endian 32-bit floats.
+    Vector(&'a [u8]),
+}
+
+const _: () = assert!(size_of::<ColumnValue<'_>>() <= 24);
