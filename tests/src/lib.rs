@@ -1,1 +1,6 @@
-//! Placeholder.
+//! Everything the tests and the demo need around the engine: real servers, the Doris simulator,
+//! faults, workloads.
+
+pub mod guard;
+pub mod paths;
+pub mod server;

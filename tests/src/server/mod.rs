@@ -1,0 +1,356 @@
+//! Real servers for tests and the demo: fetched once, started beside the system in a second or
+//! two, and gone with the test that started them.
+//!
+//! A server has a data directory, a unix socket and a log in a temporary directory of its own, a
+//! TCP port on the loopback address, `root` without a password on the socket, and the users
+//! `repl` (what the engine needs) and `admin` (everything) with passwords, authenticated by
+//! caching_sha2_password, from anywhere.
+
+mod error;
+mod install;
+mod packages;
+mod port;
+mod template;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+pub use error::{StartError, or_skip};
+pub use install::{Flavor, Installation};
+pub(crate) use port::PortLease;
+
+use crate::guard::{DirGuard, Guarded};
+
+/// The password of `repl`: a server made for a test has no secrets.
+pub const REPL_PASSWORD: &str = "repl:pw@1";
+/// The password of `admin`.
+pub const ADMIN_PASSWORD: &str = "admin-pw";
+
+/// How a server is started.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    flavor: Flavor,
+    gtid_mode: bool,
+    full_row_metadata: bool,
+    durable: bool,
+    flags: Vec<String>,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self { flavor: Flavor::default(), gtid_mode: true, full_row_metadata: true, durable: true, flags: Vec::new() }
+    }
+}
+
+impl ServerOptions {
+    /// MySQL 9.7 with gtid_mode=ON, binlog_row_metadata=FULL, sync_binlog=1.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Which server.
+    pub fn flavor(mut self, flavor: Flavor) -> Self {
+        self.flavor = flavor;
+        self
+    }
+
+    /// Whether gtid_mode and enforce_gtid_consistency are ON.
+    pub fn gtid_mode(mut self, on: bool) -> Self {
+        self.gtid_mode = on;
+        self
+    }
+
+    /// binlog_row_metadata: FULL, or MINIMAL (the server's own default).
+    pub fn full_row_metadata(mut self, full: bool) -> Self {
+        self.full_row_metadata = full;
+        self
+    }
+
+    /// Whether every commit is synced (sync_binlog=1, innodb_flush_log_at_trx_commit=1, the
+    /// default) or left to the system, for fast loads.
+    pub fn durable(mut self, durable: bool) -> Self {
+        self.durable = durable;
+        self
+    }
+
+    /// One more flag of mysqld, such as `--binlog-checksum=NONE`; later flags win.
+    pub fn flag(mut self, flag: impl Into<String>) -> Self {
+        self.flags.push(flag.into());
+        self
+    }
+}
+
+/// A running (or stopped, or killed) server with its data. Dropping it kills the server and
+/// removes the data.
+#[derive(Debug)]
+pub struct Server {
+    // Before the directory it writes into: fields are dropped in this order.
+    process: Mutex<Option<Guarded>>,
+    dir: DirGuard,
+    port: PortLease,
+    server_id: u32,
+    installation: Installation,
+    options: ServerOptions,
+}
+
+impl Server {
+    /// Fetches what is needed, starts a server, and waits until it answers.
+    pub fn start(options: ServerOptions) -> Result<Self, StartError> {
+        let installation = Installation::locate(options.flavor)?;
+        let dir = DirGuard::temp()?;
+        template::copy_to(&installation, &dir.path().join("data"))?;
+        let mut server = Self {
+            process: Mutex::new(None),
+            dir,
+            port: PortLease::take()?,
+            server_id: fastrand::u32(1..1 << 30),
+            installation,
+            options,
+        };
+        for _ in 0..5 {
+            match server.start_again() {
+                Err(StartError::Failed(text)) if text.contains("Address already in use") => {
+                    server.port = PortLease::take()?;
+                }
+                other => return other.map(|()| server),
+            }
+        }
+        Err(StartError::failed("five ports in a row were taken by other programs"))
+    }
+
+    /// The TCP port on 127.0.0.1; the same after a restart.
+    pub fn port(&self) -> u16 {
+        self.port.port()
+    }
+
+    /// The unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("s")
+    }
+
+    /// `server_id` of the server.
+    pub fn server_id(&self) -> u32 {
+        self.server_id
+    }
+
+    /// A directory that is removed with the server. Binlog files are `data/binlog.NNNNNN`.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The data directory: binlog files, `ca.pem`, `public_key.pem`.
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// The server's error log so far.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.log_path()).unwrap_or_default()).into_owned()
+    }
+
+    /// Where the server's programs are.
+    pub fn installation(&self) -> &Installation {
+        &self.installation
+    }
+
+    /// The process id while the server runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.process().as_ref().map(Guarded::pid)
+    }
+
+    /// `mysql://user:password@127.0.0.1:port` of `repl` or `admin`, percent-encoded.
+    pub fn url(&self, user: &str) -> String {
+        let password = percent_encoding::utf8_percent_encode(password_of(user), percent_encoding::NON_ALPHANUMERIC);
+        format!("mysql://{user}:{password}@127.0.0.1:{}", self.port())
+    }
+
+    /// Runs statements as root over the socket by the `mysql` program and returns the rows of all
+    /// results. NULL is the text `NULL`. Panics with the server's message when one fails.
+    #[track_caller]
+    pub fn sql(&self, statements: &str) -> Vec<Vec<String>> {
+        match self.try_sql(statements) {
+            Ok(rows) => rows,
+            Err(message) => panic!("{message}\nin: {statements}"),
+        }
+    }
+
+    /// As [`Self::sql`], with the server's message as the error.
+    pub fn try_sql(&self, statements: &str) -> Result<Vec<Vec<String>>, String> {
+        use std::io::Write;
+        let mut child = self
+            .client("mysql")
+            .args(["--batch", "--skip-column-names", "--default-character-set=utf8mb4"])
+            .arg("--binary-as-hex=0")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("the mysql program: {error}"))?;
+        let pipe = child.stdin.take();
+        // From a thread of its own: a long script must not wait for output nobody reads.
+        let output = std::thread::scope(|scope| {
+            scope.spawn(move || pipe.map(|mut pipe| pipe.write_all(statements.as_bytes())));
+            child.wait_with_output()
+        });
+        let output = output.map_err(|error| format!("the mysql program: {error}"))?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.lines().map(|line| line.split('\t').map(unescape).collect()).collect())
+    }
+
+    /// The first column of the first row of a query.
+    #[track_caller]
+    pub fn value(&self, query: &str) -> String {
+        let rows = self.sql(query);
+        match rows.first().and_then(|row| row.first()) {
+            Some(value) => value.clone(),
+            None => panic!("no row from: {query}"),
+        }
+    }
+
+    /// A command for one of the server's programs (`mysql`, `mysqlbinlog`, …), connected as root
+    /// over the socket.
+    pub fn client(&self, program: &str) -> Command {
+        let mut command = self.installation.client(program);
+        command.arg("--no-defaults").arg("--user=root");
+        command.arg(format!("--socket={}", self.socket().display()));
+        command
+    }
+
+    /// A command for `mysqlbinlog` over files; add options and paths.
+    pub fn mysqlbinlog(&self) -> Command {
+        let mut command = self.installation.client("mysqlbinlog");
+        command.arg("--no-defaults");
+        command
+    }
+
+    /// Stops the server cleanly and keeps its data.
+    pub fn stop(&self) -> Result<(), StartError> {
+        let Some(mut process) = self.process().take() else {
+            return Ok(());
+        };
+        process.signal("TERM")?;
+        match process.wait(Duration::from_secs(120))? {
+            Some(_) => Ok(()),
+            None => Err(StartError::failed("the server did not stop within 120 s of SIGTERM")),
+        }
+    }
+
+    /// Kills the server with SIGKILL and keeps its data.
+    pub fn kill(&self) -> Result<(), StartError> {
+        if let Some(mut process) = self.process().take() {
+            process.kill()?;
+        }
+        Ok(())
+    }
+
+    /// Starts a stopped or killed server on its data and its port.
+    pub fn start_again(&self) -> Result<(), StartError> {
+        self.start_with(&[])
+    }
+
+    /// As [`Self::start_again`], with more flags for this run.
+    pub fn start_with(&self, flags: &[&str]) -> Result<(), StartError> {
+        let mut slot = self.process();
+        if slot.is_some() {
+            return Err(StartError::failed("it runs already"));
+        }
+        let log = self.log_path();
+        let before = std::fs::metadata(&log).map_or(0, |file| file.len());
+        let mut command = self.command();
+        command.args(flags);
+        let mut process = Guarded::spawn(&command, &self.dir.path().join("out"), &log)?;
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while !template::answers(&self.socket()) {
+            if let Some(exit) = process.try_wait()? {
+                let text = std::fs::read(&log).unwrap_or_default();
+                let text = text.get(usize::try_from(before).unwrap_or(0)..).unwrap_or_default();
+                let text = String::from_utf8_lossy(text);
+                return Err(StartError::failed(format!("exit code {}: {text}", exit.code)));
+            }
+            if Instant::now() > deadline {
+                let text = template::last_lines(&log);
+                return Err(StartError::failed(format!("no answer within 120 s: {text}")));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        *slot = Some(process);
+        Ok(())
+    }
+
+    /// Stops the server cleanly and starts it again.
+    pub fn restart(&self) -> Result<(), StartError> {
+        self.stop()?;
+        self.start_again()
+    }
+
+    fn command(&self) -> Command {
+        let mut command = self.installation.server_command();
+        let mut flag = |name: &str, value: &dyn std::fmt::Display| {
+            command.arg(format!("--{name}={value}"));
+        };
+        let on_off = |on: bool| if on { "ON" } else { "OFF" };
+        flag("datadir", &self.data_dir().display());
+        flag("socket", &self.socket().display());
+        flag("pid-file", &self.dir.path().join("pid").display());
+        flag("port", &self.port());
+        flag("bind-address", &"127.0.0.1");
+        flag("server-id", &self.server_id);
+        flag("mysqlx", &"OFF");
+        flag("log-bin", &"binlog");
+        flag("gtid-mode", &on_off(self.options.gtid_mode));
+        flag("enforce-gtid-consistency", &on_off(self.options.gtid_mode));
+        let metadata = if self.options.full_row_metadata { "FULL" } else { "MINIMAL" };
+        flag("binlog-row-metadata", &metadata);
+        flag("sync-binlog", &u8::from(self.options.durable));
+        flag("innodb-flush-log-at-trx-commit", &if self.options.durable { 1 } else { 2 });
+        flag("performance-schema", &"OFF");
+        flag("innodb-buffer-pool-size", &"64M");
+        flag("innodb-redo-log-capacity", &"64M");
+        flag("table-open-cache", &400);
+        flag("max-connect-errors", &1_000_000);
+        flag("default-time-zone", &"+00:00");
+        command.arg("--skip-name-resolve");
+        command.args(&self.options.flags);
+        command
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Guarded>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn password_of(user: &str) -> &'static str {
+    match user {
+        "repl" => REPL_PASSWORD,
+        "admin" => ADMIN_PASSWORD,
+        _ => "",
+    }
+}
+
+/// Undoes what `mysql --batch` does to tabs, line ends, NUL and backslashes.
+fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, c == '\\') {
+            (_, true) => match chars.next() {
+                Some('t') => out.push('\t'),
+                Some('n') => out.push('\n'),
+                Some('0') => out.push('\0'),
+                Some(other) => out.push(other),
+                None => out.push('\\'),
+            },
+            (c, false) => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,224 @@
+//! Unpacks packages of another Debian suite privately, without touching the system.
+//!
+//! apt works on a scratch state of its own: one source line, an empty dpkg status (so that every
+//! dependency is fetched, libc included), own lists and cache. The mirror and the signing keyring
+//! are those of the machine's own apt configuration.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::error::StartError;
+use crate::paths::{self, FileLock};
+
+/// The root into which `packages` of `suite` and all they depend on are unpacked; cached under the
+/// target directory, fetched by one process while others wait.
+pub(super) fn root(suite: &str, packages: &[&str]) -> Result<PathBuf, StartError> {
+    let servers = paths::target_dir().join("servers");
+    let name = format!("{suite}-{}", packages.join("-"));
+    let root = servers.join(&name);
+    if root.is_dir() {
+        return Ok(root);
+    }
+    let _lock = FileLock::acquire(&servers.join(format!("{name}.lock")))?;
+    if root.is_dir() {
+        return Ok(root);
+    }
+    let scratch = servers.join(format!("{name}.partial"));
+    if scratch.exists() {
+        fs::remove_dir_all(&scratch)?;
+    }
+    eprintln!("fetching {} of Debian {suite} (once)", packages.join(" and "));
+    let unpacked = fetch_and_unpack(suite, packages, &scratch)?;
+    fs::rename(unpacked, &root)?;
+    fs::remove_dir_all(&scratch)?;
+    Ok(root)
+}
+
+fn fetch_and_unpack(suite: &str, packages: &[&str], scratch: &Path) -> Result<PathBuf, StartError> {
+    let source = machine_source()?;
+    for dir in ["lists/partial", "cache/archives/partial", "root"] {
+        fs::create_dir_all(scratch.join(dir))?;
+    }
+    fs::write(scratch.join("status"), "")?;
+    let option = match &source.signed_by {
+        Some(keyring) => format!("[signed-by={keyring}] "),
+        None => String::new(),
+    };
+    fs::write(scratch.join("sources.list"), format!("deb {option}{} {suite} main\n", source.uri))?;
+    fs::write(scratch.join("apt.conf"), apt_conf(scratch))?;
+
+    apt(scratch, &["update"])?;
+    let mut install = vec!["-y", "--download-only", "install"];
+    install.extend_from_slice(packages);
+    apt(scratch, &install)?;
+
+    let root = scratch.join("root");
+    for entry in fs::read_dir(scratch.join("cache/archives"))? {
+        let package = entry?.path();
+        if package.extension().is_some_and(|extension| extension == "deb") {
+            let mut dpkg = Command::new("dpkg");
+            dpkg.arg("-x").arg(&package).arg(&root);
+            run("dpkg", &mut dpkg)?;
+        }
+    }
+    Ok(root)
+}
+
+/// Read after the machine's own configuration, so that proxies and credentials stay in force.
+fn apt_conf(scratch: &Path) -> String {
+    let mut conf = String::new();
+    for (key, file) in [
+        ("Dir::Etc::sourcelist", "sources.list"),
+        ("Dir::State::Lists", "lists"),
+        ("Dir::State::status", "status"),
+        ("Dir::Cache", "cache"),
+    ] {
+        let _ = writeln!(conf, "{key} \"{}\";", scratch.join(file).display());
+    }
+    conf.push_str(
+        "Dir::Etc::sourceparts \"-\";\n\
+         Dir::Cache::archives \"archives\";\n\
+         APT::Install-Recommends \"0\";\n\
+         APT::Sandbox::User \"root\";\n\
+         APT::Keep-Downloaded-Packages \"1\";\n\
+         Acquire::Languages \"none\";\n\
+         Acquire::Retries \"3\";\n\
+         Acquire::http::Timeout \"20\";\n\
+         Acquire::https::Timeout \"20\";\n\
+         #clear APT::Update::Pre-Invoke;\n\
+         #clear APT::Update::Post-Invoke;\n\
+         #clear APT::Update::Post-Invoke-Success;\n\
+         #clear Acquire::IndexTargets::deb::DEP-11;\n\
+         #clear Acquire::IndexTargets::deb::DEP-11-icons;\n\
+         #clear Acquire::IndexTargets::deb::DEP-11-icons-small;\n",
+    );
+    conf
+}
+
+fn apt(scratch: &Path, args: &[&str]) -> Result<(), StartError> {
+    let mut command = Command::new("apt-get");
+    command.arg("-c").arg(scratch.join("apt.conf")).arg("-q").args(args);
+    command.env("LC_ALL", "C");
+    run(&format!("apt-get {}", args.join(" ")), &mut command)
+}
+
+fn run(what: &str, command: &mut Command) -> Result<(), StartError> {
+    let output =
+        command.stdin(Stdio::null()).output().map_err(|error| StartError::unavailable(format!("{what}: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no message");
+    Err(StartError::unavailable(format!("{what} failed: {last}")))
+}
+
+/// One archive of the machine's apt configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Source {
+    uri: String,
+    signed_by: Option<String>,
+}
+
+fn machine_source() -> Result<Source, StartError> {
+    let mut files = vec![PathBuf::from("/etc/apt/sources.list")];
+    if let Ok(entries) = fs::read_dir("/etc/apt/sources.list.d") {
+        files.extend(entries.flatten().map(|entry| entry.path()));
+    }
+    files.sort();
+    let sources: Vec<Source> = files
+        .iter()
+        .filter_map(|path| {
+            let text = fs::read_to_string(path).ok()?;
+            Some(match path.extension()?.to_str()? {
+                "sources" => parse_deb822(&text),
+                "list" => parse_one_line(&text),
+                _ => Vec::new(),
+            })
+        })
+        .flatten()
+        .collect();
+    let debian = sources.into_iter().find(|source| is_debian_archive(&source.uri));
+    debian.ok_or_else(|| StartError::unavailable("apt's configuration names no Debian archive to fetch MySQL from"))
+}
+
+/// The main archive ends in `/debian`; the security archive and other vendors' do not.
+fn is_debian_archive(uri: &str) -> bool {
+    uri.trim_end_matches('/').ends_with("/debian")
+}
+
+/// The deb822 form: stanzas of `Field: value`, split by empty lines.
+fn parse_deb822(text: &str) -> Vec<Source> {
+    text.split("\n\n")
+        .filter_map(|stanza| {
+            let field = |name: &str| {
+                stanza.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
+                    let (key, value) = line.split_once(':')?;
+                    key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+                })
+            };
+            let uri = field("URIs")?.split_whitespace().next()?.to_owned();
+            // An inline key block is not a path.
+            let signed_by = field("Signed-By").filter(|value| value.starts_with('/'));
+            Some(Source { uri, signed_by })
+        })
+        .collect()
+}
+
+/// The one-line form: `deb [options] uri suite component…`.
+fn parse_one_line(text: &str) -> Vec<Source> {
+    text.lines()
+        .filter_map(|line| {
+            let mut rest = line.trim().strip_prefix("deb ")?.trim_start();
+            let mut signed_by = None;
+            if let Some((options, after)) = rest.strip_prefix('[').and_then(|r| r.split_once(']')) {
+                signed_by =
+                    options.split_whitespace().find_map(|option| option.strip_prefix("signed-by=")).map(str::to_owned);
+                rest = after;
+            }
+            let uri = rest.split_whitespace().next()?.to_owned();
+            Some(Source { uri, signed_by })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(uri: &str, signed_by: Option<&str>) -> Source {
+        Source { uri: uri.to_owned(), signed_by: signed_by.map(str::to_owned) }
+    }
+
+    #[test]
+    fn both_forms_of_sources_are_read() {
+        let deb822 = "Types: deb\n# a comment: with a colon\nURIs: http://mirror.test/debian\n\
+                      Suites: stable stable-updates\nComponents: main\n\
+                      Signed-By: /usr/share/keyrings/a.gpg\n\nTypes: deb\n\
+                      URIs: http://mirror.test/debian-security\nSuites: stable-security\n";
+        assert_eq!(
+            parse_deb822(deb822),
+            [
+                source("http://mirror.test/debian", Some("/usr/share/keyrings/a.gpg")),
+                source("http://mirror.test/debian-security", None),
+            ]
+        );
+        let one_line = "# deb http://old.test/debian stable main\n\
+                        deb http://mirror.test/debian/ stable main\n\
+                        deb [arch=amd64 signed-by=/k.gpg] https://b.test/debian stable main\n\
+                        deb-src http://mirror.test/debian stable main\n";
+        assert_eq!(
+            parse_one_line(one_line),
+            [source("http://mirror.test/debian/", None), source("https://b.test/debian", Some("/k.gpg")),]
+        );
+    }
+
+    #[test]
+    fn only_the_main_archive_is_taken() {
+        assert!(is_debian_archive("http://mirror.test/debian/"));
+        assert!(!is_debian_archive("http://mirror.test/debian-security"));
+        assert!(!is_debian_archive("https://vendor.test/apt"));
+    }
+}
