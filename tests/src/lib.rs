@@ -3,4 +3,5 @@
 
 pub mod guard;
 pub mod paths;
+pub mod proxy;
 pub mod server;
