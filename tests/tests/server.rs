@@ -1,14 +1,143 @@
 //! The server harness itself: servers start, keep their data, and go with their test.
 
-use millstream_tests::server::{Server, ServerOptions, or_skip};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use millstream_tests::server::{self, ADMIN_PASSWORD, REPL_PASSWORD, Server, ServerOptions, or_skip};
+
+/// Set in a test process that another test starts, to hold a server until it is killed.
+const HOLD: &str = "MILLSTREAM_TEST_HOLD_SERVER";
 
 #[test]
-fn a_server_starts_and_runs_sql() {
-    let Some(server) = or_skip(Server::start(ServerOptions::new())) else { return };
-    let version = server.value("SELECT VERSION()");
-    println!("version {version}");
+fn sql_runs_and_errors_are_the_servers() {
+    let Some(server) = server::shared() else { return };
     assert_eq!(server.value("SELECT @@gtid_mode"), "ON");
+    assert_eq!(server.value("SELECT @@binlog_row_metadata"), "FULL");
+    assert_eq!(server.value("SELECT @@server_id"), server.server_id().to_string());
     let rows = server.sql(r"SELECT 1, 'a\tb\\c', NULL; SELECT 2");
     assert_eq!(rows, [vec!["1", "a\tb\\c", "NULL"], vec!["2"]]);
     assert!(server.try_sql("SELECT nonsense").unwrap_err().contains("ERROR 1054"));
+}
+
+#[test]
+fn users_log_in_over_tcp() {
+    let Some(server) = server::shared() else { return };
+    for (user, password) in [("repl", REPL_PASSWORD), ("admin", ADMIN_PASSWORD)] {
+        let output = server
+            .installation()
+            .client("mysql")
+            .args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "-N", "-B"])
+            .arg(format!("--port={}", server.port()))
+            .arg(format!("--user={user}"))
+            .arg(format!("--password={password}"))
+            .args(["-e", "SELECT CURRENT_USER()"])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text.trim(), format!("{user}@%"), "{output:?}");
+    }
+    let plugins = server.sql("SELECT DISTINCT plugin FROM mysql.user WHERE user IN ('repl', 'admin')");
+    assert_eq!(plugins, [["caching_sha2_password"]]);
+    assert_eq!(server.url("repl"), format!("mysql://repl:repl%3Apw%401@127.0.0.1:{}", server.port()));
+}
+
+#[test]
+fn data_gtids_and_port_survive_a_restart_and_a_kill() {
+    let options = ServerOptions::new().flag("--binlog-row-metadata=MINIMAL");
+    let Some(server) = or_skip(Server::start(options)) else { return };
+    assert_eq!(server.value("SELECT @@binlog_row_metadata"), "MINIMAL", "a later flag wins");
+    assert_eq!(server.value("SELECT @@gtid_executed"), "", "a new server has no history");
+    server.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY); INSERT INTO d.t VALUES (1)");
+    let uuid = server.value("SELECT @@server_uuid");
+    let port = server.port();
+
+    server.restart().unwrap();
+    assert_eq!(server.value("SELECT @@gtid_executed"), format!("{uuid}:1-3"));
+    server.sql("INSERT INTO d.t VALUES (2)");
+
+    server.kill().unwrap();
+    assert!(server.try_sql("SELECT 1").is_err());
+    server.start_with(&["--read-only=ON"]).unwrap();
+    assert_eq!(server.value("SELECT @@read_only"), "1");
+    assert_eq!(server.value("SELECT COUNT(*) FROM d.t"), "2");
+    assert_eq!(server.value("SELECT @@gtid_executed"), format!("{uuid}:1-4"));
+    assert_eq!((server.value("SELECT @@server_uuid"), server.port()), (uuid, port));
+    assert_eq!(server.value("SELECT @@port"), port.to_string());
+
+    let file = server.data_dir().join("binlog.000001");
+    let dump = server.mysqlbinlog().arg(file).output().unwrap();
+    assert!(String::from_utf8_lossy(&dump.stdout).contains("CREATE DATABASE d"));
+}
+
+/// Not a test of its own: the process that [`a_killed_test_leaves_nothing_behind`] starts.
+#[test]
+fn hold_a_server_until_killed() {
+    if std::env::var_os(HOLD).is_none() {
+        return;
+    }
+    let server = or_skip(Server::start(ServerOptions::new()));
+    match &server {
+        Some(server) => println!("\nHELD {} {} {}", server.pid().unwrap(), server.port(), server.dir().display()),
+        None => println!("\nHELD nothing"),
+    }
+    // Ends with the test that started this one.
+    let _ = std::io::stdin().lines().count();
+}
+
+struct Holder {
+    process: Child,
+    server: Option<(u32, u16, PathBuf)>,
+}
+
+fn start_holders(count: usize) -> Vec<Holder> {
+    let start = |_| {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["hold_a_server_until_killed", "--exact", "--nocapture"])
+            .env(HOLD, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let started: Vec<Child> = (0..count).map(start).collect();
+    started
+        .into_iter()
+        .map(|mut process| {
+            let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+            let line = lines.map_while(Result::ok).find(|line| line.starts_with("HELD ")).unwrap();
+            let words: Vec<&str> = line.split(' ').collect();
+            let server = match words[..] {
+                [_, pid, port, dir] => Some((pid.parse().unwrap(), port.parse().unwrap(), PathBuf::from(dir))),
+                _ => None,
+            };
+            Holder { process, server }
+        })
+        .collect()
+}
+
+#[test]
+fn a_killed_test_leaves_nothing_behind() {
+    // Started at the same moment: they share the caches and must not share a port.
+    let mut holders = start_holders(2);
+    let servers: Vec<_> = holders.iter().filter_map(|holder| holder.server.clone()).collect();
+    for (pid, _, dir) in &servers {
+        assert!(Path::new(&format!("/proc/{pid}")).exists());
+        assert!(dir.join("data").is_dir());
+    }
+    if let [(_, first, _), (_, second, _)] = &servers[..] {
+        assert_ne!(first, second);
+    }
+    for holder in &mut holders {
+        holder.process.kill().unwrap();
+        holder.process.wait().unwrap();
+    }
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for (pid, _, dir) in &servers {
+        while Path::new(&format!("/proc/{pid}")).exists() || dir.exists() {
+            assert!(Instant::now() < deadline, "process {pid} or {} is still there", dir.display());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }

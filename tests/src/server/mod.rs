@@ -14,7 +14,7 @@ mod template;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use error::{StartError, or_skip};
@@ -93,6 +93,13 @@ pub struct Server {
     server_id: u32,
     installation: Installation,
     options: ServerOptions,
+}
+
+/// For tests: one server with default options for the whole test process, or nothing (with a
+/// printed line) when a part is missing here. Tests that share it use databases of their own.
+pub fn shared() -> Option<&'static Server> {
+    static SHARED: OnceLock<Option<Server>> = OnceLock::new();
+    SHARED.get_or_init(|| or_skip(Server::start(ServerOptions::new()))).as_ref()
 }
 
 impl Server {
