@@ -1,1 +1,4 @@
-//! Placeholder.
+//! MySQL to Apache Doris, exactly once: the engine behind the `millstream` binary.
+#![forbid(unsafe_code)]
+
+pub mod config;

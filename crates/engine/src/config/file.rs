@@ -1,0 +1,301 @@
+//! The first layer: what was typed, checked key by key; defaults and what the keys mean together come in `resolve`.
+
+use core::time::Duration;
+
+use toml::Table;
+
+use super::address::{self, HostPort, HttpEndpoint, MysqlUrl};
+use super::expand::Context;
+use super::position::Start;
+use super::route::{Route, TableMode};
+use super::section::{Reading, Section};
+use super::{Backfill, Delivery, OnExisting, OnInvalidDate, Password, Pattern, SnapshotMode, SslMode, TablePatterns};
+
+/// Budgets below this cannot hold a few packets and buffers.
+pub(super) const MIN_MEMORY: u64 = 32 << 20;
+/// Doris closes a precommitted load after 3600 s; half of it is the most an epoch may wait (design 4.2).
+const MAX_FLUSH_INTERVAL: Duration = Duration::from_secs(1800);
+
+pub(super) struct Typed {
+    pub(super) name: Option<String>,
+    pub(super) memory: Option<u64>,
+    pub(super) source: Source,
+    pub(super) snapshot: Snapshot,
+    pub(super) sink: Sink,
+    pub(super) routes: Vec<Route>,
+    pub(super) any_route: bool,
+    pub(super) state_dir: Option<String>,
+}
+
+pub(super) struct Source {
+    pub(super) url: Option<MysqlUrl>,
+    pub(super) url_given: bool,
+    pub(super) socket: Option<String>,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<Password>,
+    pub(super) ssl_mode: Option<SslMode>,
+    pub(super) ssl_ca: Option<String>,
+    pub(super) server_id: Option<u32>,
+    pub(super) allow_public_key_retrieval: Option<bool>,
+    pub(super) tables: Option<TablePatterns>,
+    pub(super) start: Option<Start>,
+}
+
+pub(super) struct Snapshot {
+    pub(super) mode: Option<SnapshotMode>,
+    pub(super) workers: Option<i64>,
+    pub(super) chunk_rows: Option<i64>,
+    pub(super) backfill: Option<Backfill>,
+}
+
+pub(super) enum Sink {
+    /// No valid `type`: the problem is noted.
+    Unknown,
+    Jsonl(Jsonl),
+    Doris(Box<Doris>),
+}
+
+pub(super) struct Jsonl {
+    pub(super) path: Option<String>,
+    pub(super) flush: Flush,
+}
+
+pub(super) struct Doris {
+    pub(super) fe: Option<Vec<HttpEndpoint>>,
+    pub(super) be: Option<Vec<HttpEndpoint>>,
+    pub(super) sql: Option<HostPort>,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<Password>,
+    pub(super) mode: Option<TableMode>,
+    pub(super) delivery: Option<Delivery>,
+    pub(super) on_existing: Option<OnExisting>,
+    pub(super) on_invalid_date: Option<OnInvalidDate>,
+    pub(super) replication_num: Option<Option<i64>>,
+    pub(super) buckets: Option<Option<i64>>,
+    pub(super) flush: Flush,
+}
+
+pub(super) struct Flush {
+    pub(super) interval: Option<Duration>,
+    pub(super) bytes: Option<u64>,
+}
+
+const DORIS_KEYS: [&str; 12] = [
+    "fe",
+    "be",
+    "sql",
+    "user",
+    "password",
+    "mode",
+    "delivery",
+    "on_existing",
+    "on_invalid_date",
+    "replication_num",
+    "buckets",
+    "time_zone",
+];
+const MODES: [(&str, TableMode); 2] = [("upsert", TableMode::Upsert), ("append", TableMode::Append)];
+
+pub(super) fn read(r: &mut Reading<'_>, table: Table) -> Typed {
+    let mut top = Section::new("", table);
+    let name = top.string(r, "name");
+    let memory = top.size(r, "memory", MIN_MEMORY, 1 << 40);
+    let source = source(top.section(r, "source"), r);
+    let snapshot = snapshot(top.section(r, "snapshot"), r);
+    let sink = sink(top.section(r, "sink"), r);
+    let route_sections = top.sections(r, "route");
+    let any_route = !route_sections.is_empty();
+    let routes = route_sections.into_iter().filter_map(|s| route(r, s)).collect();
+    let mut state = top.section(r, "state");
+    let state_dir = state.string(r, "dir");
+    state.finish(r);
+    top.finish(r);
+    Typed { name, memory, source, snapshot, sink, routes, any_route, state_dir }
+}
+
+fn source(mut s: Section, r: &mut Reading<'_>) -> Source {
+    let url = s.url(r, "url");
+    let url_given = url.is_some();
+    let url = url.and_then(|text| noted(r, s.key("url"), address::mysql_url(&text)));
+    let socket = s.string(r, "socket");
+    let user = s.string(r, "user");
+    let password = s.string(r, "password").map(Password::new);
+    let tables = s.strings(r, "tables", Context::Plain).and_then(|list| match TablePatterns::parse(&list) {
+        Ok(patterns) => Some(patterns),
+        Err(errors) => {
+            for (i, message) in errors {
+                r.problems.push(s.key(&format!("tables[{i}]")), message);
+            }
+            None
+        }
+    });
+    let start = s.string(r, "start").and_then(|text| noted(r, s.key("start"), text.parse::<Start>()));
+    let ssl_mode = s.choice(
+        r,
+        "ssl_mode",
+        &[
+            ("disabled", SslMode::Disabled),
+            ("preferred", SslMode::Preferred),
+            ("required", SslMode::Required),
+            ("verify-ca", SslMode::VerifyCa),
+        ],
+    );
+    let ssl_ca = s.string(r, "ssl_ca");
+    let server_id = s.integer(r, "server_id", 1, i64::from(u32::MAX)).and_then(|n| u32::try_from(n).ok());
+    let allow_public_key_retrieval = s.boolean(r, "allow_public_key_retrieval");
+    s.finish(r);
+    Source {
+        url,
+        url_given,
+        socket,
+        user,
+        password,
+        ssl_mode,
+        ssl_ca,
+        server_id,
+        allow_public_key_retrieval,
+        tables,
+        start,
+    }
+}
+
+fn snapshot(mut s: Section, r: &mut Reading<'_>) -> Snapshot {
+    let modes = [("initial", SnapshotMode::Initial), ("never", SnapshotMode::Never), ("only", SnapshotMode::Only)];
+    let snapshot = Snapshot {
+        mode: s.choice(r, "mode", &modes),
+        workers: s.integer(r, "workers", 1, 64),
+        chunk_rows: s.integer(r, "chunk_rows", 1, 1_000_000),
+        backfill: s.choice(r, "backfill", &[("exact", Backfill::Exact), ("skip", Backfill::Skip)]),
+    };
+    if snapshot.backfill == Some(Backfill::Skip) {
+        r.problems.push(s.key("backfill"), "\"skip\" is not built yet; use \"exact\"");
+    }
+    s.finish(r);
+    snapshot
+}
+
+fn sink(mut s: Section, r: &mut Reading<'_>) -> Sink {
+    let kind = s.string(r, "type");
+    let sink = match kind.as_deref() {
+        Some("doris") => {
+            s.elsewhere(r, &["path"], "belongs to sink.type = \"jsonl\"");
+            Sink::Doris(Box::new(doris(r, &mut s)))
+        }
+        Some("jsonl") => {
+            s.elsewhere(r, &DORIS_KEYS, "belongs to sink.type = \"doris\"");
+            Sink::Jsonl(Jsonl { path: s.string(r, "path"), flush: flush(r, &mut s) })
+        }
+        other => {
+            let message = match other {
+                Some(other) => format!("\"{other}\" is not allowed: \"doris\" | \"jsonl\""),
+                None => "is missing: \"doris\" | \"jsonl\"".to_owned(),
+            };
+            r.problems.push(s.key("type"), message);
+            // Which keys are right is not known without a type.
+            return Sink::Unknown;
+        }
+    };
+    s.finish(r);
+    sink
+}
+
+fn doris(r: &mut Reading<'_>, s: &mut Section) -> Doris {
+    let fe = endpoints(r, s, "fe", 8030);
+    let be = endpoints(r, s, "be", 8040);
+    let sql = s.string(r, "sql");
+    let sql = sql.and_then(|text| noted(r, s.key("sql"), address::host_port(&text, Some(9030))));
+    let delivery = s.choice(
+        r,
+        "delivery",
+        &[
+            ("exactly-once", Delivery::ExactlyOnce),
+            ("label", Delivery::Label),
+            ("at-least-once", Delivery::AtLeastOnce),
+        ],
+    );
+    match delivery {
+        Some(Delivery::Label) => {
+            r.problems.push(s.key("delivery"), "\"label\" is not built yet; use \"exactly-once\"");
+        }
+        Some(Delivery::AtLeastOnce) => {
+            r.problems.push(s.key("delivery"), "\"at-least-once\" is not built yet; use \"exactly-once\"");
+        }
+        Some(Delivery::ExactlyOnce) | None => {}
+    }
+    if let Some(zone) = s.string(r, "time_zone")
+        && zone != "UTC"
+    {
+        r.problems.push(s.key("time_zone"), format!("\"{zone}\" is not built yet; TIMESTAMP is written in \"UTC\""));
+    }
+    Doris {
+        fe,
+        be,
+        sql,
+        user: s.string(r, "user"),
+        password: s.string(r, "password").map(Password::new),
+        mode: s.choice(r, "mode", &MODES),
+        delivery,
+        on_existing: s.choice(
+            r,
+            "on_existing",
+            &[("fail", OnExisting::Fail), ("truncate", OnExisting::Truncate), ("keep", OnExisting::Keep)],
+        ),
+        on_invalid_date: s.choice(
+            r,
+            "on_invalid_date",
+            &[("fail", OnInvalidDate::Fail), ("null", OnInvalidDate::Null), ("epoch", OnInvalidDate::Epoch)],
+        ),
+        replication_num: s.auto_or_integer(r, "replication_num", 1, 32),
+        buckets: s.auto_or_integer(r, "buckets", 1, 768),
+        flush: flush(r, s),
+    }
+}
+
+fn endpoints(r: &mut Reading<'_>, s: &mut Section, key: &'static str, port: u16) -> Option<Vec<HttpEndpoint>> {
+    let texts = s.strings(r, key, Context::Url)?;
+    let parsed = texts.iter().enumerate();
+    Some(
+        parsed
+            .filter_map(|(i, text)| noted(r, s.key(&format!("{key}[{i}]")), address::http_endpoint(text, port)))
+            .collect(),
+    )
+}
+
+fn flush(r: &mut Reading<'_>, s: &mut Section) -> Flush {
+    let mut f = s.section(r, "flush");
+    let flush = Flush {
+        interval: f.duration(r, "interval", Duration::from_millis(10), MAX_FLUSH_INTERVAL),
+        bytes: f.size(r, "bytes", 64 << 10, 4 << 30),
+    };
+    f.finish(r);
+    flush
+}
+
+fn route(r: &mut Reading<'_>, mut s: Section) -> Option<Route> {
+    let pattern = s.string(r, "match");
+    let to = s.string(r, "to");
+    let mode = s.choice(r, "mode", &MODES);
+    for (key, missing, form) in [
+        ("match", pattern.is_none(), "the source tables it is about (\"shop.orders\", \"shop.*\")"),
+        ("to", to.is_none(), "the target table (\"ods.{table}_log\")"),
+    ] {
+        if missing {
+            r.problems.push(s.key(key), format!("is missing: {form}"));
+        }
+    }
+    let pattern = pattern.and_then(|text| noted(r, s.key("match"), Pattern::parse(&text)));
+    let to = to.and_then(|text| noted(r, s.key("to"), Route::parse_to(&text)));
+    s.finish(r);
+    let (database, table) = to?;
+    Some(Route { pattern: pattern?, database, table, mode })
+}
+
+fn noted<T>(r: &mut Reading<'_>, key: String, result: Result<T, String>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(message) => {
+            r.problems.push(key, message);
+            None
+        }
+    }
+}
