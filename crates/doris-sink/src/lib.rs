@@ -1,1 +1,18 @@
-//! Placeholder.
+//! Apache Doris Stream Load with labels and two-phase commit.
+//!
+//! A row's way: [`TargetTable::plan`](table::TargetTable::plan) says what the target looks like,
+//! [`RowEncoder`](encode::RowEncoder) writes rows as lines of JSON, [`Batch`](batch::Batch) gathers the lines of one load
+//! and keeps the last per key, and the sealed [`Body`](batch::Body) is sent under a [`Label`](label::Label).
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod encode;
+pub mod label;
+pub mod table;
+pub mod types;
+
+pub use batch::{Batch, Body};
+pub use encode::{EncodeError, EncodeOptions, InvalidDate, KeySpan, Op, RowEncoder, RowMeta};
+pub use label::Label;
+pub use table::{Mode, Refused, TargetTable};
+pub use types::DorisType;
