@@ -6,3 +6,4 @@ pub mod guard;
 pub mod paths;
 pub mod proxy;
 pub mod server;
+pub mod source;

@@ -18,7 +18,23 @@ fn sql_runs_and_errors_are_the_servers() {
     assert_eq!(server.value("SELECT @@server_id"), server.server_id().to_string());
     let rows = server.sql(r"SELECT 1, 'a\tb\\c', NULL; SELECT 2");
     assert_eq!(rows, [vec!["1", "a\tb\\c", "NULL"], vec!["2"]]);
-    assert!(server.try_sql("SELECT nonsense").unwrap_err().contains("ERROR 1054"));
+    let error = server.try_sql("SELECT nonsense").unwrap_err();
+    assert!(error.to_string().contains("ERROR 1054"), "{error}");
+}
+
+#[test]
+fn a_session_keeps_its_transaction() {
+    let Some(server) = server::shared() else { return };
+    let mut session = server.session().unwrap();
+    session.sql("CREATE DATABASE s; CREATE TABLE s.t (id INT PRIMARY KEY); BEGIN").unwrap();
+    assert_eq!(session.sql("INSERT INTO s.t VALUES (1)").unwrap(), Vec::<Vec<String>>::new());
+    assert_eq!(session.sql("SELECT * FROM s.t").unwrap(), [["1"]]);
+    assert_eq!(server.value("SELECT COUNT(*) FROM s.t"), "0", "not committed yet");
+    let error = session.sql("INSERT INTO s.t VALUES (1)").unwrap_err();
+    assert!(error.to_string().contains("Duplicate entry"), "{error}");
+    assert!(session.sql("SELECT 1").is_err(), "an error ends the session");
+    drop(session);
+    assert_eq!(server.value("SELECT COUNT(*) FROM s.t"), "0");
 }
 
 #[test]

@@ -10,16 +10,18 @@ mod error;
 mod install;
 mod packages;
 mod port;
+mod session;
 mod template;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use error::{StartError, or_skip};
 pub use install::{Flavor, Installation};
 pub(crate) use port::PortLease;
+pub use session::{Endpoint, Session, SessionError};
 
 use crate::guard::{DirGuard, Guarded};
 
@@ -184,29 +186,19 @@ impl Server {
     }
 
     /// As [`Self::sql`], with the server's message as the error.
-    pub fn try_sql(&self, statements: &str) -> Result<Vec<Vec<String>>, String> {
-        use std::io::Write;
-        let mut child = self
-            .client("mysql")
-            .args(["--batch", "--skip-column-names", "--default-character-set=utf8mb4"])
-            .arg("--binary-as-hex=0")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("the mysql program: {error}"))?;
-        let pipe = child.stdin.take();
-        // From a thread of its own: a long script must not wait for output nobody reads.
-        let output = std::thread::scope(|scope| {
-            scope.spawn(move || pipe.map(|mut pipe| pipe.write_all(statements.as_bytes())));
-            child.wait_with_output()
-        });
-        let output = output.map_err(|error| format!("the mysql program: {error}"))?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
-        }
-        let text = String::from_utf8_lossy(&output.stdout);
-        Ok(text.lines().map(|line| line.split('\t').map(unescape).collect()).collect())
+    pub fn try_sql(&self, statements: &str) -> Result<Vec<Vec<String>>, SessionError> {
+        self.session()?.sql(statements)
+    }
+
+    /// Opens a session as root over the socket that keeps its transaction and settings between
+    /// calls.
+    pub fn session(&self) -> Result<Session, SessionError> {
+        self.endpoint().session()
+    }
+
+    /// How to reach the server as root; for threads that outlive a borrow.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint { installation: self.installation.clone(), socket: self.socket() }
     }
 
     /// The first column of the first row of a query.
@@ -222,10 +214,7 @@ impl Server {
     /// A command for one of the server's programs (`mysql`, `mysqlbinlog`, …), connected as root
     /// over the socket.
     pub fn client(&self, program: &str) -> Command {
-        let mut command = self.installation.client(program);
-        command.arg("--no-defaults").arg("--user=root");
-        command.arg(format!("--socket={}", self.socket().display()));
-        command
+        self.endpoint().client(program)
     }
 
     /// A command for `mysqlbinlog` over files; add options and paths.
@@ -344,19 +333,20 @@ fn password_of(user: &str) -> &'static str {
 }
 
 /// Undoes what `mysql --batch` does to tabs, line ends, NUL and backslashes.
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
-        match (c, c == '\\') {
-            (_, true) => match chars.next() {
-                Some('t') => out.push('\t'),
-                Some('n') => out.push('\n'),
-                Some('0') => out.push('\0'),
-                Some(other) => out.push(other),
-                None => out.push('\\'),
-            },
-            (c, false) => out.push(c),
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('t') => out.push('\t'),
+            Some('n') => out.push('\n'),
+            Some('0') => out.push('\0'),
+            Some(other) => out.push(other),
+            None => out.push('\\'),
         }
     }
     out
