@@ -1,12 +1,29 @@
 //! MySQL binary log events and rows as borrowed views.
+//!
+//! [`EventDecoder`] takes raw events, from a stream or a [`BinlogFile`], and returns [`Event`](event::Event)s that borrow
+//! them. A [`TableMap`](event::TableMap) gives a [`TableSchema`]; a [`RowsEvent`](event::RowsEvent) read with it gives
+//! [`RowChange`]s, and a [`Row`] gives [`ColumnValue`]s. Nothing is allocated per row, and whatever the bytes are,
+//! nothing panics.
 #![forbid(unsafe_code)]
 
+pub mod event;
+pub mod file;
 pub mod gtid;
 pub mod position;
+pub mod row;
 pub mod table;
 pub mod value;
 
-pub use gtid::{Gtid, GtidSet, Tag, Tsid, Uuid};
+mod decoder;
+mod error;
+mod header;
+
+pub use decoder::{DecoderOptions, EventDecoder};
+pub use error::Error;
+pub use file::BinlogFile;
+pub use gtid::{Gtid, GtidSet, GtidTextError, Tag, Tsid, Uuid};
+pub use header::{EventHeader, EventType};
 pub use position::Position;
-pub use table::{Charset, Column, ColumnType, TableSchema};
-pub use value::{ColumnValue, Date, DateTime, Time, Timestamp};
+pub use row::{Row, RowChange, Rows, SharedRow};
+pub use table::{Charset, CharsetError, Column, ColumnType, SchemaMismatch, TableSchema};
+pub use value::{ColumnValue, Date, DateTime, Decimal, JsonBinary, Time, Timestamp};

@@ -1,7 +1,12 @@
 //! Tables as the decoder and the sinks see them.
 
 mod charset;
+mod collations;
+mod mismatch;
 mod schema;
 
-pub use charset::Charset;
+pub(crate) mod metadata;
+
+pub use charset::{Charset, CharsetError};
+pub use mismatch::SchemaMismatch;
 pub use schema::{Column, ColumnType, TableSchema};

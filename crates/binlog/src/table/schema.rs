@@ -1,3 +1,4 @@
+use core::fmt;
 use std::sync::Arc;
 
 use super::Charset;
@@ -144,4 +145,55 @@ pub enum ColumnType {
     Geometry,
     /// VECTOR: little-endian 32-bit floats.
     Vector,
+}
+
+impl fmt::Display for ColumnType {
+    /// As in a CREATE TABLE, but with lengths in bytes and without labels.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let int = |f: &mut fmt::Formatter<'_>, name: &str, unsigned: bool| {
+            f.write_str(name)?;
+            f.write_str(if unsigned { " UNSIGNED" } else { "" })
+        };
+        let fsp = |f: &mut fmt::Formatter<'_>, name: &str, fsp: u8| match fsp {
+            0 => f.write_str(name),
+            n => write!(f, "{name}({n})"),
+        };
+        match self {
+            Self::TinyInt { unsigned } => int(f, "TINYINT", *unsigned),
+            Self::SmallInt { unsigned } => int(f, "SMALLINT", *unsigned),
+            Self::MediumInt { unsigned } => int(f, "MEDIUMINT", *unsigned),
+            Self::Int { unsigned } => int(f, "INT", *unsigned),
+            Self::BigInt { unsigned } => int(f, "BIGINT", *unsigned),
+            Self::Float => f.write_str("FLOAT"),
+            Self::Double => f.write_str("DOUBLE"),
+            Self::Decimal { precision, scale } => write!(f, "DECIMAL({precision},{scale})"),
+            Self::Bit { bits } => write!(f, "BIT({bits})"),
+            Self::Year => f.write_str("YEAR"),
+            Self::Date => f.write_str("DATE"),
+            Self::Time { fsp: n } => fsp(f, "TIME", *n),
+            Self::DateTime { fsp: n } => fsp(f, "DATETIME", *n),
+            Self::Timestamp { fsp: n } => fsp(f, "TIMESTAMP", *n),
+            Self::Char { max_bytes } => write!(f, "CHAR of {max_bytes} bytes"),
+            Self::VarChar { max_bytes } => write!(f, "VARCHAR of {max_bytes} bytes"),
+            Self::Text { length_bytes } => f.write_str(match length_bytes {
+                1 => "TINYTEXT",
+                2 => "TEXT",
+                3 => "MEDIUMTEXT",
+                _ => "LONGTEXT",
+            }),
+            Self::Binary { bytes } => write!(f, "BINARY({bytes})"),
+            Self::VarBinary { max_bytes } => write!(f, "VARBINARY({max_bytes})"),
+            Self::Blob { length_bytes } => f.write_str(match length_bytes {
+                1 => "TINYBLOB",
+                2 => "BLOB",
+                3 => "MEDIUMBLOB",
+                _ => "LONGBLOB",
+            }),
+            Self::Enum { labels, .. } => write!(f, "ENUM of {} labels", labels.len()),
+            Self::Set { labels, .. } => write!(f, "SET of {} labels", labels.len()),
+            Self::Json => f.write_str("JSON"),
+            Self::Geometry => f.write_str("GEOMETRY"),
+            Self::Vector => f.write_str("VECTOR"),
+        }
+    }
 }

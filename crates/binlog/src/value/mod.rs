@@ -2,11 +2,14 @@
 
 mod decimal;
 mod json;
+mod read;
 mod temporal;
 
-pub use decimal::Decimal;
+pub use decimal::{Decimal, DecimalTextError};
 pub use json::JsonBinary;
 pub use temporal::{Date, DateTime, Time, Timestamp};
+
+pub(crate) use read::read_value;
 
 use crate::table::Charset;
 

@@ -1,0 +1,436 @@
+//! What a TABLE_MAP says about its columns (`Table_map_event`, its fields and its optional metadata).
+
+use std::sync::Arc;
+
+use millstream_wire::codec::{Bitmap, ParseError, ParseErrorKind, Reader};
+
+use super::{Charset, Column, ColumnType, SchemaMismatch, TableSchema};
+
+/// The server's limit.
+const MAX_COLUMNS: usize = 4096;
+
+/// `enum_field_types`, as far as a TABLE_MAP can hold it.
+mod code {
+    pub(super) const TINY: u8 = 1;
+    pub(super) const SHORT: u8 = 2;
+    pub(super) const LONG: u8 = 3;
+    pub(super) const FLOAT: u8 = 4;
+    pub(super) const DOUBLE: u8 = 5;
+    pub(super) const LONGLONG: u8 = 8;
+    pub(super) const INT24: u8 = 9;
+    pub(super) const DATE: u8 = 10;
+    pub(super) const YEAR: u8 = 13;
+    pub(super) const NEWDATE: u8 = 14;
+    pub(super) const VARCHAR: u8 = 15;
+    pub(super) const BIT: u8 = 16;
+    pub(super) const TIMESTAMP2: u8 = 17;
+    pub(super) const DATETIME2: u8 = 18;
+    pub(super) const TIME2: u8 = 19;
+    pub(super) const VECTOR: u8 = 242;
+    pub(super) const JSON: u8 = 245;
+    pub(super) const NEWDECIMAL: u8 = 246;
+    pub(super) const ENUM: u8 = 247;
+    pub(super) const SET: u8 = 248;
+    pub(super) const TINY_BLOB: u8 = 249;
+    pub(super) const MEDIUM_BLOB: u8 = 250;
+    pub(super) const LONG_BLOB: u8 = 251;
+    pub(super) const BLOB: u8 = 252;
+    pub(super) const VAR_STRING: u8 = 253;
+    pub(super) const STRING: u8 = 254;
+    pub(super) const GEOMETRY: u8 = 255;
+}
+
+const BINARY_COLLATION: u16 = 63;
+
+/// A column's physical type: how it lies in a row.
+#[derive(Clone, Copy, Debug)]
+struct Physical {
+    /// With ENUM and SET dug out of STRING.
+    code: u8,
+    /// Length, precision and scale, or fsp, as the type has it.
+    meta: [u8; 2],
+}
+
+impl Physical {
+    fn is_numeric(self) -> bool {
+        use code::{DOUBLE, FLOAT, INT24, LONG, LONGLONG, NEWDECIMAL, SHORT, TINY, YEAR};
+        // DECIMAL of 4.1 (0) counts too.
+        matches!(self.code, 0 | TINY | SHORT | INT24 | LONG | LONGLONG | YEAR | FLOAT | DOUBLE | NEWDECIMAL)
+    }
+
+    fn is_character(self) -> bool {
+        use code::{BLOB, LONG_BLOB, MEDIUM_BLOB, STRING, TINY_BLOB, VAR_STRING, VARCHAR, VECTOR};
+        matches!(self.code, STRING | VAR_STRING | VARCHAR | TINY_BLOB | MEDIUM_BLOB | LONG_BLOB | BLOB | VECTOR)
+    }
+
+    fn is_enum_or_set(self) -> bool {
+        matches!(self.code, code::ENUM | code::SET)
+    }
+}
+
+/// The columns of a TABLE_MAP with everything that its optional metadata says; `None` where it says nothing.
+#[derive(Debug)]
+pub(crate) struct Definition<'a> {
+    physical: Vec<Physical>,
+    nullable: Bitmap<'a>,
+    /// Bit per numeric column, most significant first.
+    signedness: Option<&'a [u8]>,
+    /// Per character column.
+    charsets: Option<Vec<u16>>,
+    /// Per ENUM and SET column.
+    enum_charsets: Option<Vec<u16>>,
+    names: Option<Vec<&'a str>>,
+    set_labels: Option<Vec<Vec<&'a [u8]>>>,
+    enum_labels: Option<Vec<Vec<&'a [u8]>>>,
+    /// Column and prefix length (0: the whole column).
+    key: Option<Vec<(usize, u64)>>,
+}
+
+impl<'a> Definition<'a> {
+    /// Reads from the column count on.
+    pub(crate) fn parse(mut r: Reader<'a>) -> Result<Self, ParseError> {
+        let count = r.lenenc_len("column count")?;
+        if count == 0 || count > MAX_COLUMNS {
+            return Err(r.error("column count", ParseErrorKind::Limit));
+        }
+        let types = r.bytes(count, "column types")?;
+        let meta_len = r.lenenc_len("metadata length")?;
+        let mut meta = r.sub(meta_len, "column metadata")?;
+        let mut physical = Vec::new();
+        for ty in types {
+            physical.push(read_physical(*ty, &mut meta)?);
+        }
+        meta.finish("column metadata")?;
+        let nullable = Bitmap::new(r.bytes(Bitmap::byte_len(count), "null bitmap")?);
+        let mut this = Self {
+            physical,
+            nullable,
+            signedness: None,
+            charsets: None,
+            enum_charsets: None,
+            names: None,
+            set_labels: None,
+            enum_labels: None,
+            key: None,
+        };
+        while !r.is_empty() {
+            let ty = r.u8("optional metadata type")?;
+            let n = r.lenenc_len("optional metadata length")?;
+            this.optional(ty, r.sub(n, "optional metadata")?)?;
+        }
+        Ok(this)
+    }
+
+    fn count(&self, which: fn(Physical) -> bool) -> usize {
+        self.physical.iter().filter(|p| which(**p)).count()
+    }
+
+    fn optional(&mut self, ty: u8, mut r: Reader<'a>) -> Result<(), ParseError> {
+        match ty {
+            1 => {
+                let bytes = Bitmap::byte_len(self.count(Physical::is_numeric));
+                self.signedness = Some(r.bytes(bytes, "signedness")?);
+            }
+            2 => self.charsets = Some(default_charset(r, self.count(Physical::is_character))?),
+            3 => self.charsets = Some(column_charsets(r, self.count(Physical::is_character))?),
+            4 => {
+                let mut names = Vec::new();
+                for _ in &self.physical {
+                    let n = r.u8("column name length")?;
+                    names.push(r.str(usize::from(n), "column name")?);
+                }
+                r.finish("column names")?;
+                self.names = Some(names);
+            }
+            5 => self.set_labels = Some(labels(r, self.count(|p| p.code == code::SET))?),
+            6 => self.enum_labels = Some(labels(r, self.count(|p| p.code == code::ENUM))?),
+            8 | 9 => {
+                let mut key = Vec::new();
+                while !r.is_empty() {
+                    let at = r.lenenc("primary key column")?;
+                    let prefix = if ty == 9 { r.lenenc("primary key prefix")? } else { 0 };
+                    let at = usize::try_from(at).unwrap_or(usize::MAX);
+                    if at >= self.physical.len() || key.iter().any(|(other, _)| *other == at) {
+                        return Err(r.error("primary key column", ParseErrorKind::BadLength));
+                    }
+                    key.push((at, prefix));
+                }
+                self.key = Some(key);
+            }
+            10 => self.enum_charsets = Some(default_charset(r, self.count(Physical::is_enum_or_set))?),
+            11 => self.enum_charsets = Some(column_charsets(r, self.count(Physical::is_enum_or_set))?),
+            // 7 geometry types, 12 visibility, 13 vector dimensions: rows do not need them. Others: newer servers.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The schema. What the log does not say comes from `catalog`, and from defaults without one.
+    fn columns(&self, catalog: Option<&TableSchema>) -> Result<Vec<Column>, ParseError> {
+        let (mut numeric, mut character, mut enums, mut set_at, mut enum_at) = (0usize, 0usize, 0usize, 0usize, 0usize);
+        let mut out = Vec::new();
+        for (i, p) in self.physical.iter().enumerate() {
+            let hint = catalog.and_then(|c| c.columns.get(i));
+            let mut unsigned = hint.is_some_and(|c| is_unsigned(&c.ty));
+            if p.is_numeric() {
+                if let Some(bits) = self.signedness {
+                    unsigned = bits.get(numeric >> 3).is_some_and(|b| (b >> (7 & !numeric)) & 1 == 1);
+                }
+                numeric = numeric.saturating_add(1);
+            }
+            let mut collation = hint.map_or(0, |c| c.collation);
+            if p.is_character() {
+                collation = nth(&self.charsets, character).copied().unwrap_or(collation);
+                character = character.saturating_add(1);
+            }
+            let mut stated_labels = None;
+            if p.is_enum_or_set() {
+                collation = nth(&self.enum_charsets, enums).copied().unwrap_or(collation);
+                enums = enums.saturating_add(1);
+                let (lists, at) = if p.code == code::SET {
+                    (&self.set_labels, &mut set_at)
+                } else {
+                    (&self.enum_labels, &mut enum_at)
+                };
+                stated_labels = nth(lists, *at);
+                *at = at.saturating_add(1);
+            }
+            let has_collation = p.is_character() || p.is_enum_or_set();
+            if !has_collation {
+                collation = BINARY_COLLATION;
+            }
+            // Without any word on the collation the catalog's type decides, else bytes are only bytes.
+            let binary = match (collation, hint) {
+                (0, Some(hint)) => hint.charset == Charset::Binary,
+                (0, None) => !p.is_enum_or_set(),
+                (id, _) => id == BINARY_COLLATION && !p.is_enum_or_set(),
+            };
+            let charset = match (binary || !has_collation, collation, hint) {
+                (true, ..) => Charset::Binary,
+                (false, 0, Some(hint)) => hint.charset,
+                (false, 0, None) => Charset::Utf8mb4,
+                (false, id, _) => Charset::from_collation(id)
+                    .ok_or_else(|| Reader::new(&[]).error("collation id", ParseErrorKind::Unsupported))?,
+            };
+            let labels = match (stated_labels, hint.map(|c| &c.ty)) {
+                (Some(list), _) => decode_labels(list, charset)?,
+                (None, Some(ColumnType::Enum { labels, .. } | ColumnType::Set { labels, .. })) => Arc::clone(labels),
+                _ => Arc::default(),
+            };
+            let name = match (nth(&self.names, i), hint) {
+                (Some(name), _) => (*name).to_owned(),
+                (None, Some(hint)) => hint.name.clone(),
+                (None, None) => format!("@{}", i.saturating_add(1)),
+            };
+            let ty = logical(*p, unsigned, binary, labels)?;
+            out.push(Column { name, ty, nullable: self.nullable.is_set(i), charset, collation });
+        }
+        Ok(out)
+    }
+
+    pub(crate) fn schema(&self, database: &str, table: &str) -> Result<TableSchema, ParseError> {
+        let key = match &self.key {
+            // A key over prefixes does not tell rows apart by the values alone.
+            Some(key) if key.iter().all(|(_, prefix)| *prefix == 0) => key.iter().map(|(at, _)| *at).collect(),
+            _ => Vec::new(),
+        };
+        Ok(TableSchema { database: database.into(), table: table.into(), columns: self.columns(None)?, key })
+    }
+
+    /// The catalog's schema, after everything the log states has been found to agree with it.
+    pub(crate) fn resolve(
+        &self,
+        database: &str,
+        table: &str,
+        catalog: &TableSchema,
+    ) -> Result<Result<TableSchema, SchemaMismatch>, ParseError> {
+        let differ = |column: Option<(usize, &Column)>, what, log: String, other: String| SchemaMismatch {
+            database: database.into(),
+            table: table.into(),
+            column: column.map(|(i, c)| (i, c.name.clone())),
+            what,
+            log,
+            catalog: other,
+        };
+        if self.physical.len() != catalog.columns.len() {
+            let (log, other) = (self.physical.len().to_string(), catalog.columns.len().to_string());
+            return Ok(Err(differ(None, "the number of columns", log, other)));
+        }
+        let columns = self.columns(Some(catalog))?;
+        for (i, (ours, theirs)) in columns.iter().zip(&catalog.columns).enumerate() {
+            let at = Some((i, theirs));
+            if ours.name != theirs.name {
+                return Ok(Err(differ(at, "the name", ours.name.clone(), theirs.name.clone())));
+            }
+            if ours.ty != theirs.ty {
+                return Ok(Err(differ(at, "the type", ours.ty.to_string(), theirs.ty.to_string())));
+            }
+            if ours.nullable != theirs.nullable {
+                let word = |nullable| String::from(if nullable { "NULL" } else { "NOT NULL" });
+                return Ok(Err(differ(at, "nullability", word(ours.nullable), word(theirs.nullable))));
+            }
+            if theirs.collation != 0 && ours.charset != Charset::Binary && ours.collation != theirs.collation {
+                let (log, other) = (ours.collation.to_string(), theirs.collation.to_string());
+                return Ok(Err(differ(at, "the collation id", log, other)));
+            }
+        }
+        // Names and no key: full metadata of a table without a primary key.
+        if self.key.is_some() || self.names.is_some() {
+            let key = self.key.as_deref().unwrap_or_default();
+            let stated: Vec<usize> = key.iter().map(|(at, _)| *at).collect();
+            let prefixed = key.iter().any(|(_, prefix)| *prefix != 0);
+            if stated != catalog.key && !(prefixed && catalog.key.is_empty()) {
+                let text = |key: &[usize]| {
+                    let names = key.iter().filter_map(|i| catalog.columns.get(*i)).map(|c| c.name.as_str());
+                    format!("({})", names.collect::<Vec<_>>().join(", "))
+                };
+                return Ok(Err(differ(None, "the primary key", text(&stated), text(&catalog.key))));
+            }
+        }
+        let key = catalog.key.clone();
+        Ok(Ok(TableSchema { database: database.into(), table: table.into(), columns, key }))
+    }
+}
+
+fn nth<T>(list: &Option<Vec<T>>, i: usize) -> Option<&T> {
+    list.as_ref().and_then(|l| l.get(i))
+}
+
+fn is_unsigned(ty: &ColumnType) -> bool {
+    use ColumnType::{BigInt, Int, MediumInt, SmallInt, TinyInt};
+    matches!(
+        ty,
+        TinyInt { unsigned: true }
+            | SmallInt { unsigned: true }
+            | MediumInt { unsigned: true }
+            | Int { unsigned: true }
+            | BigInt { unsigned: true }
+    )
+}
+
+fn read_physical(ty: u8, meta: &mut Reader<'_>) -> Result<Physical, ParseError> {
+    use code::{
+        BIT, BLOB, DATE, DATETIME2, DOUBLE, ENUM, FLOAT, GEOMETRY, INT24, JSON, LONG, LONG_BLOB, LONGLONG, MEDIUM_BLOB,
+        NEWDATE, NEWDECIMAL, SET, SHORT, STRING, TIME2, TIMESTAMP2, TINY, TINY_BLOB, VAR_STRING, VARCHAR, VECTOR, YEAR,
+    };
+    let (code, meta) = match ty {
+        TINY | SHORT | LONG | LONGLONG | INT24 | DATE | YEAR | NEWDATE => (ty, [0, 0]),
+        FLOAT | DOUBLE | TIMESTAMP2 | DATETIME2 | TIME2 | VECTOR | JSON | TINY_BLOB | MEDIUM_BLOB | LONG_BLOB
+        | BLOB | GEOMETRY => (ty, [meta.u8("column metadata")?, 0]),
+        VARCHAR | VAR_STRING | BIT | NEWDECIMAL => (ty, meta.array("column metadata")?),
+        ENUM | SET => {
+            let [size, _] = meta.array("column metadata")?;
+            (ty, [size, 0])
+        }
+        STRING => {
+            // The real type and, for long CHARs, two more bits of the length share the first byte.
+            let [first, second] = meta.array("column metadata")?;
+            match first | 0x30 {
+                real @ (ENUM | SET) => (real, [second, 0]),
+                STRING => (STRING, [second, ((first & 0x30) ^ 0x30) >> 4]),
+                other => return Err(meta.error("STRING metadata", ParseErrorKind::BadTag(other))),
+            }
+        }
+        // Temporal types before 5.6, TYPED_ARRAY, MariaDB's compressed columns, and what nobody knows yet.
+        _ => return Err(meta.error("column type", ParseErrorKind::Unsupported)),
+    };
+    Ok(Physical { code, meta })
+}
+
+fn logical(p: Physical, unsigned: bool, binary: bool, labels: Arc<[String]>) -> Result<ColumnType, ParseError> {
+    let bad = || Reader::new(&[]).error("column metadata", ParseErrorKind::BadLength);
+    let [low, high] = p.meta;
+    let size = u32::from(u16::from_le_bytes(p.meta));
+    let checked = |ok: bool, ty: ColumnType| if ok { Ok(ty) } else { Err(bad()) };
+    let prefix = |bytes: u8| {
+        checked(
+            (1..=4).contains(&bytes),
+            if binary { ColumnType::Blob { length_bytes: bytes } } else { ColumnType::Text { length_bytes: bytes } },
+        )
+    };
+    match p.code {
+        code::TINY => Ok(ColumnType::TinyInt { unsigned }),
+        code::SHORT => Ok(ColumnType::SmallInt { unsigned }),
+        code::INT24 => Ok(ColumnType::MediumInt { unsigned }),
+        code::LONG => Ok(ColumnType::Int { unsigned }),
+        code::LONGLONG => Ok(ColumnType::BigInt { unsigned }),
+        code::FLOAT => checked(low == 4, ColumnType::Float),
+        code::DOUBLE => checked(low == 8, ColumnType::Double),
+        code::NEWDECIMAL => checked(
+            (1..=65).contains(&low) && high <= 30 && high <= low,
+            ColumnType::Decimal { precision: low, scale: high },
+        ),
+        code::YEAR => Ok(ColumnType::Year),
+        code::DATE | code::NEWDATE => Ok(ColumnType::Date),
+        code::TIME2 => checked(low <= 6, ColumnType::Time { fsp: low }),
+        code::DATETIME2 => checked(low <= 6, ColumnType::DateTime { fsp: low }),
+        code::TIMESTAMP2 => checked(low <= 6, ColumnType::Timestamp { fsp: low }),
+        code::BIT => {
+            // Bits beyond whole bytes, then whole bytes.
+            let bits = u16::from(high).saturating_mul(8).saturating_add(u16::from(low));
+            let ok = low < 8 && (1..=64).contains(&bits);
+            checked(ok, ColumnType::Bit { bits: u8::try_from(bits).unwrap_or(0) })
+        }
+        code::VARCHAR | code::VAR_STRING if binary => Ok(ColumnType::VarBinary { max_bytes: size }),
+        code::VARCHAR | code::VAR_STRING => Ok(ColumnType::VarChar { max_bytes: size }),
+        code::STRING if binary => Ok(ColumnType::Binary { bytes: size }),
+        code::STRING => Ok(ColumnType::Char { max_bytes: size }),
+        code::TINY_BLOB | code::BLOB | code::MEDIUM_BLOB | code::LONG_BLOB => prefix(low),
+        code::ENUM => checked((1..=2).contains(&low), ColumnType::Enum { labels, bytes: low }),
+        code::SET => checked((1..=8).contains(&low), ColumnType::Set { labels, bytes: low }),
+        code::JSON => checked(low == 4, ColumnType::Json),
+        code::GEOMETRY => checked(low == 4, ColumnType::Geometry),
+        code::VECTOR => checked(low == 4, ColumnType::Vector),
+        _ => Err(bad()),
+    }
+}
+
+/// The default collation, then `(index, collation)` of the columns that have another.
+fn default_charset(mut r: Reader<'_>, columns: usize) -> Result<Vec<u16>, ParseError> {
+    let default = collation(&mut r)?;
+    let mut out = vec![default; columns];
+    while !r.is_empty() {
+        let at = usize::try_from(r.lenenc("charset column")?).unwrap_or(usize::MAX);
+        let id = collation(&mut r)?;
+        match out.get_mut(at) {
+            Some(slot) => *slot = id,
+            None => return Err(r.error("charset column", ParseErrorKind::BadLength)),
+        }
+    }
+    Ok(out)
+}
+
+fn column_charsets(mut r: Reader<'_>, columns: usize) -> Result<Vec<u16>, ParseError> {
+    let out = (0..columns).map(|_| collation(&mut r)).collect::<Result<_, _>>()?;
+    r.finish("column charsets")?;
+    Ok(out)
+}
+
+fn collation(r: &mut Reader<'_>) -> Result<u16, ParseError> {
+    u16::try_from(r.lenenc("collation")?).map_err(|_| r.error("collation", ParseErrorKind::BadLength))
+}
+
+fn labels<'a>(mut r: Reader<'a>, columns: usize) -> Result<Vec<Vec<&'a [u8]>>, ParseError> {
+    let mut out = Vec::new();
+    for _ in 0..columns {
+        let count = r.lenenc_len("label count")?;
+        let list = (0..count).map(|_| r.lenenc_bytes("label")).collect::<Result<_, _>>()?;
+        out.push(list);
+    }
+    r.finish("labels")?;
+    Ok(out)
+}
+
+fn decode_labels(list: &[&[u8]], charset: Charset) -> Result<Arc<[String]>, ParseError> {
+    let decode = |bytes: &&[u8]| {
+        let mut text = Vec::new();
+        let error = |kind| ParseError::new("ENUM or SET label", kind, bytes.len());
+        // Labels of `binary` are bytes; they are shown as text when they are text.
+        let charset = if charset == Charset::Binary { Charset::Utf8mb4 } else { charset };
+        charset
+            .decode(bytes, &mut text)
+            .map_err(|e| error(if e.at.is_some() { ParseErrorKind::BadUtf8 } else { ParseErrorKind::Unsupported }))?;
+        String::from_utf8(text).map_err(|_| error(ParseErrorKind::BadUtf8))
+    };
+    list.iter().map(decode).collect()
+}
