@@ -1,5 +1,11 @@
 //! MySQL to Apache Doris, exactly once: the engine behind the `millstream` binary.
+//!
+//! One binlog stream, many chunk readers. Decisions are pure ([`merge`], [`delivery`]); sockets, clock and disk live in
+//! the drivers.
 #![forbid(unsafe_code)]
 
+pub mod checkpoint;
 pub mod config;
+pub mod delivery;
 pub mod key;
+pub mod merge;

@@ -1,0 +1,112 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError};
+
+use super::{Backend, StoreError};
+
+const VALUES: TableDefinition<'_, &str, &str> = TableDefinition::new("values");
+
+/// A backend in one redb file, locked while it is open.
+pub struct FileBackend {
+    path: PathBuf,
+    db: Database,
+}
+
+impl FileBackend {
+    /// Opens (or creates) the state file in `dir`.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] when another process has it, [`StoreError::Corrupt`] when it is not a state file,
+    /// [`StoreError::Io`] otherwise.
+    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        std::fs::create_dir_all(dir).map_err(|e| StoreError::Io {
+            path: dir.display().to_string(),
+            action: "created",
+            source: e.into(),
+        })?;
+        let path = dir.join("millstream.redb");
+        let db = Database::create(&path).map_err(|e| match e {
+            DatabaseError::DatabaseAlreadyOpen => StoreError::Locked { path: dir.display().to_string() },
+            DatabaseError::Storage(redb::StorageError::Io(e)) if e.kind() != std::io::ErrorKind::InvalidData => {
+                StoreError::Io { path: path.display().to_string(), action: "opened", source: e.into() }
+            }
+            other => StoreError::Corrupt { key: path.display().to_string(), reason: other.to_string() },
+        })?;
+        Ok(Self { path, db })
+    }
+
+    fn failed<E: core::error::Error + Send + Sync + 'static>(
+        &self,
+        action: &'static str,
+    ) -> impl FnOnce(E) -> StoreError {
+        let path = self.path.display().to_string();
+        move |e| StoreError::Io { path, action, source: Box::new(e) }
+    }
+}
+
+impl Backend for FileBackend {
+    fn read(&self) -> Result<BTreeMap<String, String>, StoreError> {
+        let read = self.db.begin_read().map_err(self.failed("read"))?;
+        let table = match read.open_table(VALUES) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(BTreeMap::new()),
+            Err(e) => return Err(self.failed("read")(e)),
+        };
+        let mut values = BTreeMap::new();
+        for entry in table.iter().map_err(self.failed("read"))? {
+            let (key, value) = entry.map_err(self.failed("read"))?;
+            values.insert(key.value().to_owned(), value.value().to_owned());
+        }
+        Ok(values)
+    }
+
+    fn value(&self, key: &str) -> Result<Option<String>, StoreError> {
+        let read = self.db.begin_read().map_err(self.failed("read"))?;
+        let table = match read.open_table(VALUES) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+            Err(e) => return Err(self.failed("read")(e)),
+        };
+        let value = table.get(key).map_err(self.failed("read"))?;
+        Ok(value.map(|v| v.value().to_owned()))
+    }
+
+    fn write(&mut self, batch: &[(String, String)]) -> Result<(), StoreError> {
+        let write = self.db.begin_write().map_err(self.failed("written"))?;
+        {
+            let mut table = write.open_table(VALUES).map_err(self.failed("written"))?;
+            for (key, value) in batch {
+                table.insert(key.as_str(), value.as_str()).map_err(self.failed("written"))?;
+            }
+        }
+        write.commit().map_err(self.failed("written"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_survive_and_a_second_opener_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut first = FileBackend::open(dir.path()).unwrap();
+        assert!(first.read().unwrap().is_empty());
+        first.write(&[("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())]).unwrap();
+        assert!(matches!(FileBackend::open(dir.path()), Err(StoreError::Locked { .. })));
+        drop(first);
+        let again = FileBackend::open(dir.path()).unwrap();
+        assert_eq!(again.value("b").unwrap().as_deref(), Some("2"));
+        assert_eq!(again.read().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_file_that_is_no_state_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("millstream.redb"), b"not a database, but long enough to look like one")
+            .unwrap();
+        let Err(error) = FileBackend::open(dir.path()) else { panic!("it was taken") };
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    }
+}

@@ -1,0 +1,171 @@
+use std::collections::BTreeMap;
+
+use millstream_binlog::{Position, TableSchema};
+use serde::{Deserialize, Serialize};
+
+use super::{RECORD, StoreError, decode, encode, schema};
+use crate::delivery::{Coordinate, EpochRecord, TableMode, TargetNo, TargetState};
+
+pub(super) const FORMAT: &str = "format";
+pub(super) const PIPELINE: &str = "pipeline";
+pub(super) const REPLICA_UUID: &str = "replica_uuid";
+pub(super) const NAME: &str = "name";
+pub(super) const SOURCE: &str = "source";
+pub(super) const STREAM: &str = "stream";
+pub(super) const PREPARED: &str = "prepared";
+const TARGET: &str = "target/";
+const TABLE: &str = "table/";
+
+/// The format this version reads and writes.
+const CURRENT: u32 = 1;
+
+/// The server that the stream comes from, and where it began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceState {
+    /// `@@server_uuid`.
+    pub server_uuid: String,
+    /// P0 as (file, offset): no chunk is opened before the stream has passed it. Only meaningful on that server.
+    pub fence: Option<(String, u64)>,
+}
+
+impl SourceState {
+    /// P0.
+    #[must_use]
+    pub fn fence(&self) -> Option<Position> {
+        self.fence.as_ref().map(|(file, offset)| Position::new(file.as_str(), *offset))
+    }
+}
+
+/// A captured table as it was when it was added: rows are decoded by this, never by what the server says later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTable {
+    /// The schema.
+    pub schema: TableSchema,
+}
+
+/// One target table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredTarget {
+    /// Its number.
+    pub target: TargetNo,
+    /// Source database and table.
+    pub source: (String, String),
+    /// Target database and table.
+    pub sink: (String, String),
+    /// How it keeps rows.
+    pub mode: TableMode,
+    /// Where it stands.
+    pub state: TargetState,
+}
+
+/// Everything that is durable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredState {
+    /// 64 random bits, made once: part of every label.
+    pub pipeline: u64,
+    /// The UUID under which the source knows this pipeline.
+    pub replica_uuid: String,
+    /// The pipeline's configured name.
+    pub name: String,
+    /// The era of the last start.
+    pub era: u32,
+    /// The source, once connected.
+    pub source: Option<SourceState>,
+    /// Where the stream stands.
+    pub stream: Coordinate,
+    /// Captured tables.
+    pub tables: Vec<StoredTable>,
+    /// Targets.
+    pub targets: Vec<StoredTarget>,
+    /// The last epoch's record.
+    pub record: Option<EpochRecord>,
+    /// XA transactions that are prepared and concern no captured table.
+    pub prepared: Vec<String>,
+}
+
+impl StoredState {
+    /// The state of a new pipeline.
+    #[must_use]
+    pub fn new(pipeline: u64, replica_uuid: String, name: String) -> Self {
+        Self {
+            pipeline,
+            replica_uuid,
+            name,
+            era: 0,
+            source: None,
+            stream: Coordinate::default(),
+            tables: Vec::new(),
+            targets: Vec::new(),
+            record: None,
+            prepared: Vec::new(),
+        }
+    }
+}
+
+pub(super) fn target_key(target: TargetNo) -> String {
+    format!("{TARGET}{:010}", target.0)
+}
+
+pub(super) fn table_key(table: &StoredTable) -> String {
+    // A NUL cannot be part of a name, so two tables never share a key.
+    format!("{TABLE}{}\0{}", table.schema.database, table.schema.table)
+}
+
+pub(super) fn write(state: &StoredState) -> Result<Vec<(String, String)>, StoreError> {
+    let mut batch = vec![
+        encode(FORMAT, &CURRENT)?,
+        encode(PIPELINE, &format!("{:016x}", state.pipeline))?,
+        encode(REPLICA_UUID, &state.replica_uuid)?,
+        encode(NAME, &state.name)?,
+        encode(super::ERA, &state.era)?,
+        encode(STREAM, &state.stream)?,
+        encode(PREPARED, &state.prepared)?,
+    ];
+    if let Some(source) = &state.source {
+        batch.push(encode(SOURCE, source)?);
+    }
+    for table in &state.tables {
+        batch.push(encode(&table_key(table), &schema::to_stored(&table.schema))?);
+    }
+    for target in &state.targets {
+        batch.push(encode(&target_key(target.target), target)?);
+    }
+    if let Some(record) = &state.record {
+        batch.push(encode(RECORD, record)?);
+    }
+    Ok(batch)
+}
+
+pub(super) fn read(values: &BTreeMap<String, String>) -> Result<StoredState, StoreError> {
+    let need = |key: &str| {
+        values.get(key).ok_or_else(|| StoreError::Corrupt { key: key.to_owned(), reason: "it is missing".to_owned() })
+    };
+    let found: u32 = decode(FORMAT, need(FORMAT)?)?;
+    if found != CURRENT {
+        return Err(StoreError::Format { found, known: CURRENT });
+    }
+    let pipeline: String = decode(PIPELINE, need(PIPELINE)?)?;
+    let pipeline = u64::from_str_radix(&pipeline, 16)
+        .map_err(|e| StoreError::Corrupt { key: PIPELINE.to_owned(), reason: e.to_string() })?;
+    let mut tables = Vec::new();
+    let mut targets = Vec::new();
+    for (key, text) in values {
+        if key.starts_with(TABLE) {
+            tables.push(StoredTable { schema: schema::from_stored(decode(key, text)?, key)? });
+        } else if key.starts_with(TARGET) {
+            targets.push(decode(key, text)?);
+        }
+    }
+    Ok(StoredState {
+        pipeline,
+        replica_uuid: decode(REPLICA_UUID, need(REPLICA_UUID)?)?,
+        name: decode(NAME, need(NAME)?)?,
+        era: decode(super::ERA, need(super::ERA)?)?,
+        source: values.get(SOURCE).map(|t| decode(SOURCE, t)).transpose()?,
+        stream: decode(STREAM, need(STREAM)?)?,
+        tables,
+        targets,
+        record: values.get(RECORD).map(|t| decode(RECORD, t)).transpose()?,
+        prepared: decode(PREPARED, need(PREPARED)?)?,
+    })
+}

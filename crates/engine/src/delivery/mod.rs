@@ -1,0 +1,16 @@
+//! Exactly-once delivery as pure decisions: epochs, the order record-before-commit, and what a restart does.
+//!
+//! One epoch: every load PRECOMMITTED, then its record durable, then every transaction committed by id, then the record
+//! marked committed. The next epoch fills and uploads meanwhile, but its record waits for that mark.
+
+mod coordinate;
+mod epoch;
+mod record;
+mod recovery;
+
+pub use coordinate::{Coordinate, Partial};
+pub use epoch::{Delivery, Sealed, Step};
+pub use record::{
+    CommitPermit, EpochRecord, LoadEnd, LoadId, LoadRecord, TableMode, TargetChange, TargetNo, TargetState,
+};
+pub use recovery::{Inconsistent, LoadAction, LoadFate, RecoveryPlan, TargetPlan, TxnFact, fate, plan, smallest};

@@ -1,0 +1,159 @@
+//! A chunk that is being read: what the stream held for it, and how the two become one.
+
+use std::collections::BTreeMap;
+
+use millstream_binlog::{Gtid, GtidSet, Position};
+
+use super::{Key, KeyRange, TableId};
+
+/// What a change does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChangeKind {
+    /// The key has this row from now on (insert, or update in place).
+    Put,
+    /// The key is gone.
+    Delete,
+}
+
+/// The last change of a key that the chunk's SELECT may not have seen.
+#[derive(Clone, Debug)]
+struct Held<R> {
+    gtid: Gtid,
+    /// `None` is a delete.
+    row: Option<R>,
+    bytes: usize,
+}
+
+/// Where a chunk stands. The steps are in the order in which they must happen.
+#[derive(Clone, Debug)]
+enum Stage<R> {
+    /// Marked; D is known, LW is not.
+    Opened { covers: GtidSet },
+    /// LW is known; the SELECT may run.
+    Fenced { lw: GtidSet },
+    /// Rows and HW are known; waits for the stream.
+    Read { lw: GtidSet, hw: Position, rows: Vec<(Key, R)> },
+}
+
+/// A chunk between its mark and its entry into the output.
+#[derive(Clone, Debug)]
+pub(super) struct Chunk<R> {
+    pub(super) table: TableId,
+    pub(super) range: KeyRange,
+    stage: Stage<R>,
+    // Only the last change of a key matters: if it is in LW the SELECT saw past all earlier ones, and if it is not,
+    // it decides what the key is.
+    held: BTreeMap<Key, Held<R>>,
+    pub(super) held_bytes: usize,
+}
+
+/// What `Chunk::judge` found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    InLowWatermark,
+    Held,
+}
+
+impl<R> Chunk<R> {
+    pub(super) const fn new(table: TableId, range: KeyRange, covers: GtidSet) -> Self {
+        Self { table, range, stage: Stage::Opened { covers }, held: BTreeMap::new(), held_bytes: 0 }
+    }
+
+    fn lw(&self) -> Option<&GtidSet> {
+        match &self.stage {
+            Stage::Opened { .. } => None,
+            Stage::Fenced { lw } | Stage::Read { lw, .. } => Some(lw),
+        }
+    }
+
+    /// One change of the stream in this chunk's range.
+    pub(super) fn judge(
+        &mut self,
+        key: &[u8],
+        gtid: &Gtid,
+        row: impl FnOnce() -> Option<(R, usize)>,
+        forget_older: bool,
+    ) -> Judged {
+        if self.lw().is_some_and(|lw| lw.contains(gtid)) {
+            if forget_older {
+                self.forget(key);
+            }
+            return Judged::InLowWatermark;
+        }
+        let (row, size) = row().map_or((None, 0), |(row, size)| (Some(row), size));
+        let bytes = size.saturating_add(key.len()).saturating_add(128);
+        self.held_bytes = self.held_bytes.saturating_add(bytes);
+        if let Some(old) = self.held.insert(key.into(), Held { gtid: *gtid, row, bytes }) {
+            self.held_bytes = self.held_bytes.saturating_sub(old.bytes);
+        }
+        Judged::Held
+    }
+
+    fn forget(&mut self, key: &[u8]) {
+        if let Some(old) = self.held.remove(key) {
+            self.held_bytes = self.held_bytes.saturating_sub(old.bytes);
+        }
+    }
+
+    fn retain_held(&mut self, keep: impl Fn(&Key, &Gtid) -> bool) {
+        let mut bytes = 0usize;
+        self.held.retain(|key, held| {
+            let keep = keep(key, &held.gtid);
+            if keep {
+                bytes = bytes.saturating_add(held.bytes);
+            }
+            keep
+        });
+        self.held_bytes = bytes;
+    }
+
+    /// LW is known. `Err` gives it back when it does not cover D, or when it was known already.
+    pub(super) fn fence(&mut self, lw: GtidSet, must_cover: bool) -> Result<(), GtidSet> {
+        match &self.stage {
+            Stage::Opened { covers } if !must_cover || lw.is_superset(covers) => {
+                self.retain_held(|_, gtid| !lw.contains(gtid));
+                self.stage = Stage::Fenced { lw };
+                Ok(())
+            }
+            _ => Err(lw),
+        }
+    }
+
+    /// Rows and HW are known. `range` is what the SELECT covered; held changes outside are forgotten.
+    pub(super) fn read(&mut self, range: KeyRange, rows: Vec<(Key, R)>, hw: Position) -> bool {
+        let Stage::Fenced { lw } = &self.stage else { return false };
+        self.stage = Stage::Read { lw: lw.clone(), hw, rows };
+        self.retain_held(|key, _| range.contains(key));
+        self.range = range;
+        true
+    }
+
+    /// HW, once rows are known.
+    pub(super) const fn high_watermark(&self) -> Option<&Position> {
+        match &self.stage {
+            Stage::Read { hw, .. } => Some(hw),
+            _ => None,
+        }
+    }
+
+    /// The rows as they are at the entry: what was selected, with every held change applied, in key order.
+    pub(super) fn normalize(self) -> Vec<(Key, R)> {
+        let Stage::Read { rows, .. } = self.stage else { return Vec::new() };
+        if self.held.is_empty() {
+            return rows;
+        }
+        let mut all: BTreeMap<Key, R> = rows.into_iter().collect();
+        for (key, held) in self.held {
+            match held.row {
+                Some(row) => {
+                    all.insert(key, row);
+                }
+                None => {
+                    all.remove(&key);
+                }
+            }
+        }
+        all.into_iter().collect()
+    }
+}

@@ -1,0 +1,422 @@
+//! Weaves chunks into the stream: which change is emitted, held or dropped, and when a chunk enters the output.
+//!
+//! Pure. The driver feeds the stream's transactions and the chunk readers' results, and asks for verdicts. Calls about
+//! chunks (`open`, `fence`, `read`, `entry`) belong between transactions: a transaction is judged as a whole, so D
+//! never holds half of one.
+//!
+//! The order of one chunk: [`Merge::open`] marks its range and returns D; the driver reads LW until [`Merge::fence`]
+//! takes it; then the SELECT in a new read view; then HW; then [`Merge::read`]. [`Merge::entry`] hands the chunk out
+//! at the first transaction boundary at or after HW. [`Merge::abandon`] is always safe.
+//!
+//! The rules and why each is needed: `docs/exactly-once.md`.
+
+mod chunk;
+mod ranges;
+mod rules;
+
+use std::collections::BTreeMap;
+
+use millstream_binlog::{Gtid, GtidSet, Position};
+
+pub use chunk::ChangeKind;
+use chunk::{Chunk, Judged};
+pub use ranges::{Key, KeyRange, RangeSet, RangeState, Watermark};
+pub use rules::{Broken, Rules};
+
+use crate::delivery::Coordinate;
+
+/// A table (or a group of targets of one table that stand at the same place) within one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(pub u32);
+
+/// A chunk within one run. Later chunks have greater numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChunkId(pub u64);
+
+/// Why a change was dropped. Each is counted by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DropRule {
+    /// Its range is Unread: the chunk to come sees it.
+    Unread,
+    /// The chunk's SELECT saw it: its transaction is in LW.
+    InLowWatermark,
+    /// Held, and then folded into its chunk.
+    Held,
+    /// At or below the place up to which its table was delivered before a restart.
+    AlreadyDelivered,
+    /// At or below its range's own watermark.
+    BelowHighWatermark,
+}
+
+impl DropRule {
+    /// The rule's name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unread => "unread",
+            Self::InLowWatermark => "in_low_watermark",
+            Self::Held => "held",
+            Self::AlreadyDelivered => "already_delivered",
+            Self::BelowHighWatermark => "below_high_watermark",
+        }
+    }
+}
+
+/// What happens to one change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// It goes to the sink.
+    Emit,
+    /// It does not; a held change is counted under [`DropRule::Held`].
+    Drop(DropRule),
+}
+
+/// What a SELECT covered of the range it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Covered {
+    /// It was cut by rows or bytes: everything up to the last row kept.
+    UpTo(Key),
+    /// It was not cut: the whole range.
+    ToEnd,
+}
+
+/// A chunk at its entry: emit the rows, all in one epoch.
+#[derive(Clone, Debug)]
+pub struct Entry<R> {
+    /// The table.
+    pub table: TableId,
+    /// The chunk.
+    pub chunk: ChunkId,
+    /// What is Done from now on.
+    pub range: KeyRange,
+    /// Rows in key order.
+    pub rows: Vec<(Key, R)>,
+}
+
+/// A chunk that has just been marked.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// The chunk.
+    pub chunk: ChunkId,
+    /// D: LW must cover it.
+    pub covers: GtidSet,
+}
+
+struct Table {
+    ranges: RangeSet,
+    /// The sink may hold rows of ranges that are not Done: every change goes on being emitted until the table is live.
+    keep_emitting: bool,
+    /// The table was delivered up to here before the restart, and the stream has not reached it yet.
+    ahead: Option<Coordinate>,
+}
+
+/// The state of all tables of one run.
+pub struct Merge<R> {
+    rules: Rules,
+    tables: BTreeMap<TableId, Table>,
+    chunks: BTreeMap<ChunkId, Chunk<R>>,
+    next_chunk: u64,
+    /// S0 and every transaction that ended since.
+    judged: GtidSet,
+    current: Option<Gtid>,
+    position: Option<Position>,
+    /// No chunk is opened before the stream has passed it.
+    start_fence: Option<Position>,
+}
+
+impl<R> Merge<R> {
+    /// A merge that begins at `start` (S0 or a checkpoint's set). `start_fence` is P0.
+    #[must_use]
+    pub const fn new(start: GtidSet, start_fence: Option<Position>, rules: Rules) -> Self {
+        Self {
+            rules,
+            tables: BTreeMap::new(),
+            chunks: BTreeMap::new(),
+            next_chunk: 1,
+            judged: start,
+            current: None,
+            position: None,
+            start_fence,
+        }
+    }
+
+    /// Adds a table with what is Done of it. `keep_emitting`: the sink may hold more than that. `ahead`: it was
+    /// delivered up to there, beyond where the stream begins.
+    pub fn add_table(&mut self, table: TableId, done: &[KeyRange], keep_emitting: bool, ahead: Option<Coordinate>) {
+        let ranges = RangeSet::with_done(done);
+        let keep_emitting = keep_emitting && !ranges.is_live();
+        self.tables.insert(table, Table { ranges, keep_emitting, ahead });
+    }
+
+    /// Transactions judged so far: S0 and all that ended since.
+    #[must_use]
+    pub const fn judged(&self) -> &GtidSet {
+        &self.judged
+    }
+
+    /// Where the stream is.
+    #[must_use]
+    pub const fn position(&self) -> Option<&Position> {
+        self.position.as_ref()
+    }
+
+    /// A table's ranges.
+    #[must_use]
+    pub fn ranges(&self, table: TableId) -> Option<&RangeSet> {
+        self.tables.get(&table).map(|t| &t.ranges)
+    }
+
+    /// The ranges a checkpoint may call Done.
+    #[must_use]
+    pub fn durable_ranges(&self, table: TableId) -> Vec<KeyRange> {
+        let reading_too = !self.rules.hold(Broken::OnlyDoneDurable);
+        self.tables.get(&table).map_or_else(Vec::new, |t| {
+            t.ranges.matching(|s| match s {
+                RangeState::Done(_) => true,
+                RangeState::Reading(chunk) => {
+                    reading_too && self.chunks.get(chunk).is_some_and(|c| c.high_watermark().is_some())
+                }
+                RangeState::Unread => false,
+            })
+        })
+    }
+
+    /// Whether every key of the table is Done.
+    #[must_use]
+    pub fn is_live(&self, table: TableId) -> bool {
+        self.tables.get(&table).is_some_and(|t| t.ranges.is_live())
+    }
+
+    /// Whether changes outside of Done ranges are emitted too.
+    #[must_use]
+    pub fn keeps_emitting(&self, table: TableId) -> bool {
+        self.tables.get(&table).is_some_and(|t| t.keep_emitting)
+    }
+
+    /// Up to where the table was delivered, while the stream is still behind that.
+    #[must_use]
+    pub fn ahead(&self, table: TableId) -> Option<&Coordinate> {
+        self.tables.get(&table).and_then(|t| t.ahead.as_ref())
+    }
+
+    /// Whether any table was delivered further than the stream is.
+    #[must_use]
+    pub fn is_any_ahead(&self) -> bool {
+        self.tables.values().any(|t| t.ahead.is_some())
+    }
+
+    /// Where a table stands when the stream is at `here`: further, if it was delivered further before a restart.
+    #[must_use]
+    pub fn place(&self, table: TableId, here: Coordinate) -> Coordinate {
+        let Some(ahead) = self.ahead(table) else { return here };
+        if !here.gtids.is_superset(&ahead.gtids) {
+            return ahead.clone();
+        }
+        match (&ahead.partial, here.partial) {
+            (Some(_), None) => ahead.clone(),
+            (Some(a), Some(mut h)) if a.gtid == h.gtid => {
+                h.rows = h.rows.max(a.rows);
+                Coordinate { gtids: here.gtids, partial: Some(h) }
+            }
+            (_, partial) => Coordinate { gtids: here.gtids, partial },
+        }
+    }
+
+    /// Whether a chunk of the table may be opened now: the start fence is passed and the stream has reached the table.
+    #[must_use]
+    pub fn may_open(&self, table: TableId) -> bool {
+        let fence = match (&self.start_fence, &self.position) {
+            (None, _) => true,
+            (Some(p0), Some(at)) => at >= p0,
+            (Some(_), None) => false,
+        } || !self.rules.hold(Broken::StartFence);
+        let reached = self.ahead(table).is_none() || !self.rules.hold(Broken::BehindTable);
+        fence && reached && self.current.is_none()
+    }
+
+    /// The Unread ranges of a table, in key order.
+    #[must_use]
+    pub fn unread(&self, table: TableId) -> Vec<KeyRange> {
+        self.ranges(table).map_or_else(Vec::new, |r| r.matching(|s| *s == RangeState::Unread))
+    }
+
+    /// Puts a bound into an Unread range, so that two workers can share it. `false` if the key is not in one.
+    pub fn cut(&mut self, table: TableId, key: &[u8]) -> bool {
+        let Some(t) = self.tables.get_mut(&table) else { return false };
+        let unread = *t.ranges.state(key) == RangeState::Unread;
+        if unread {
+            t.ranges.cut(key);
+        }
+        unread
+    }
+
+    /// Marks `range` Reading and takes D. `None` when it may not be opened now or is not wholly Unread.
+    pub fn open(&mut self, table: TableId, range: KeyRange) -> Option<Opening> {
+        if !self.may_open(table) || !self.unread(table).contains(&range) {
+            return None;
+        }
+        let chunk = ChunkId(self.next_chunk);
+        self.next_chunk = self.next_chunk.saturating_add(1);
+        self.tables.get_mut(&table)?.ranges.assign(&range, RangeState::Reading(chunk));
+        let covers = self.judged.clone();
+        self.chunks.insert(chunk, Chunk::new(table, range, covers.clone()));
+        Some(Opening { chunk, covers })
+    }
+
+    /// Takes a chunk's LW. `false`: it does not cover D yet (read it again), or the chunk is gone.
+    pub fn fence(&mut self, chunk: ChunkId, lw: GtidSet) -> bool {
+        let must_cover = self.rules.hold(Broken::LwCoversD);
+        self.chunks.get_mut(&chunk).is_some_and(|c| c.fence(lw, must_cover).is_ok())
+    }
+
+    /// Takes a chunk's rows (in key order) and HW. What was not covered is Unread again. `false`: the chunk is gone.
+    pub fn read(&mut self, chunk: ChunkId, rows: Vec<(Key, R)>, covered: Covered, hw: Position) -> bool {
+        let Some(c) = self.chunks.get_mut(&chunk) else { return false };
+        let asked = c.range.clone();
+        let mut range = asked.clone();
+        if let Covered::UpTo(key) = covered
+            && self.rules.hold(Broken::CoverLastRow)
+            && asked.hi.as_ref() != Some(&key)
+        {
+            range.hi = Some(key.clone());
+            if let Some(t) = self.tables.get_mut(&c.table) {
+                t.ranges.assign(&KeyRange { lo: Some(key), hi: asked.hi }, RangeState::Unread);
+            }
+        }
+        c.read(range, rows, hw)
+    }
+
+    /// Gives a chunk up: its range is Unread again and what was held for it is forgotten. `false`: it is gone already.
+    pub fn abandon(&mut self, chunk: ChunkId) -> bool {
+        let Some(c) = self.chunks.remove(&chunk) else { return false };
+        if let Some(t) = self.tables.get_mut(&c.table) {
+            t.ranges.release(chunk, &RangeState::Unread);
+        }
+        true
+    }
+
+    /// Gives every chunk up (the stream moved, or its server restarted).
+    pub fn abandon_all(&mut self) -> Vec<ChunkId> {
+        let all: Vec<ChunkId> = self.chunks.keys().copied().collect();
+        for chunk in &all {
+            self.abandon(*chunk);
+        }
+        all
+    }
+
+    /// Bytes that held changes take.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.chunks.values().fold(0, |sum, c| sum.saturating_add(c.held_bytes))
+    }
+
+    /// The chunk to give up when held changes take too much: the youngest one that holds anything.
+    #[must_use]
+    pub fn youngest_holding(&self) -> Option<ChunkId> {
+        self.chunks.iter().rev().find(|(_, c)| c.held_bytes > 0).map(|(id, _)| *id)
+    }
+
+    /// A transaction begins.
+    pub fn begin(&mut self, gtid: Gtid) {
+        self.current = Some(gtid);
+    }
+
+    /// One change of the transaction. `ordinal` counts the table's changes within it, from 0; `row` is asked for only
+    /// if the change is held, and gives the row with its size in bytes.
+    pub fn change(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        ordinal: u32,
+        kind: ChangeKind,
+        row: impl FnOnce() -> (R, usize),
+    ) -> Verdict {
+        let (Some(t), Some(gtid)) = (self.tables.get(&table), self.current.as_ref()) else {
+            return Verdict::Drop(DropRule::Unread);
+        };
+        let delivered = t.ahead.as_ref().is_some_and(|c| c.covers(gtid, ordinal));
+        let drop_or_emit = |rule| {
+            if t.keep_emitting && self.rules.hold(Broken::KeepEmitting) { Verdict::Emit } else { Verdict::Drop(rule) }
+        };
+        match t.ranges.state(key) {
+            RangeState::Done(_) if delivered => Verdict::Drop(DropRule::AlreadyDelivered),
+            RangeState::Done(Some(hw)) if self.position.as_ref().is_some_and(|p| hw.covers(p, Some(gtid))) => {
+                Verdict::Drop(DropRule::BelowHighWatermark)
+            }
+            RangeState::Done(_) => Verdict::Emit,
+            RangeState::Unread => drop_or_emit(DropRule::Unread),
+            RangeState::Reading(chunk) => {
+                let verdict = |judged| match judged {
+                    Judged::InLowWatermark => drop_or_emit(DropRule::InLowWatermark),
+                    Judged::Held => drop_or_emit(DropRule::Held),
+                };
+                let Some(c) = self.chunks.get_mut(chunk) else { return drop_or_emit(DropRule::Unread) };
+                if !self.rules.hold(Broken::Normalize) {
+                    return Verdict::Drop(DropRule::Held);
+                }
+                let row = || (kind == ChangeKind::Put).then(row);
+                verdict(c.judge(key, gtid, row, self.rules.hold(Broken::ForgetOlder)))
+            }
+        }
+    }
+
+    /// The transaction ends at `position`.
+    pub fn commit(&mut self, position: Position) {
+        if let Some(gtid) = self.current.take() {
+            self.judged.insert(gtid);
+        }
+        self.advance(position);
+        let judged = &self.judged;
+        for t in self.tables.values_mut() {
+            if t.ahead.as_ref().is_some_and(|c| c.is_reached_by(judged)) {
+                t.ahead = None;
+            }
+        }
+    }
+
+    /// The transaction vanished from the stream (its connection was lost and it will come again).
+    pub fn rewind(&mut self) {
+        self.current = None;
+    }
+
+    /// The stream has passed `position` without a transaction (rotate, heartbeat, a skipped group).
+    pub fn advance(&mut self, position: Position) {
+        if self.position.as_ref().is_none_or(|at| *at < position) {
+            self.position = Some(position);
+        }
+    }
+
+    /// The next chunk that enters the output at this transaction boundary, marked Done. The caller emits its rows before
+    /// it asks for the next one.
+    pub fn entry(&mut self) -> Option<Entry<R>> {
+        let chunk = self.due()?;
+        let c = self.chunks.remove(&chunk)?;
+        if let Some(t) = self.tables.get_mut(&c.table) {
+            t.ranges.release(chunk, &RangeState::Done(None));
+            if t.ranges.is_live() {
+                t.keep_emitting = false;
+            }
+        }
+        Some(Entry { table: c.table, chunk, range: c.range.clone(), rows: c.normalize() })
+    }
+
+    /// The table whose chunk [`Merge::entry`] would hand out now.
+    #[must_use]
+    pub fn entry_due(&self) -> Option<TableId> {
+        self.chunks.get(&self.due()?).map(|c| c.table)
+    }
+
+    fn due(&self) -> Option<ChunkId> {
+        if self.current.is_some() {
+            return None;
+        }
+        let mut at = self.position.clone()?;
+        if !self.rules.hold(Broken::EntryAtHw) {
+            at.offset = at.offset.saturating_add(1);
+        }
+        self.chunks.iter().find(|(_, c)| c.high_watermark().is_some_and(|hw| *hw <= at)).map(|(id, _)| *id)
+    }
+}
