@@ -9,3 +9,4 @@ pub mod config;
 pub mod delivery;
 pub mod key;
 pub mod merge;
+pub mod snapshot;

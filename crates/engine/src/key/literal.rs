@@ -6,7 +6,7 @@ use super::KeyValue;
 
 const SECONDS_PER_DAY: u64 = 86_400;
 
-pub(super) fn literal(value: &KeyValue) -> String {
+pub(crate) fn literal(value: &KeyValue) -> String {
     match value {
         KeyValue::Int(v) => v.to_string(),
         KeyValue::UInt(v) => v.to_string(),
@@ -53,7 +53,7 @@ fn datetime(v: DateTime) -> String {
 }
 
 /// Civil time of a moment: days are counted in 400-year eras that begin on 1 March.
-pub(crate) fn utc(seconds: u64, micros: u32) -> DateTime {
+fn utc(seconds: u64, micros: u32) -> DateTime {
     let part = |n: u64, by: u64| u8::try_from(n.checked_rem(by).unwrap_or(0)).unwrap_or(0);
     let days = seconds.wrapping_div(SECONDS_PER_DAY);
     let of_day = seconds.wrapping_rem(SECONDS_PER_DAY);

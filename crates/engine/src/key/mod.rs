@@ -21,6 +21,7 @@ mod text;
 use millstream_binlog::{Charset, Column, ColumnType, ColumnValue, Date, DateTime, TableSchema, Timestamp};
 
 pub use error::{KeyError, UnsupportedKey};
+pub(crate) use literal::literal;
 
 /// Encodes and decodes the primary key of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,7 +181,7 @@ impl KeyCodec {
     /// # Errors
     /// Bytes that this codec did not write.
     pub fn literals(&self, key: &[u8]) -> Result<Vec<String>, KeyError> {
-        Ok(self.decode(key)?.iter().map(literal::literal).collect())
+        Ok(self.decode(key)?.iter().map(literal).collect())
     }
 }
 

@@ -1,0 +1,3 @@
+//! Reading existing rows in chunks: the statements, and rows as values.
+
+pub mod sql;
