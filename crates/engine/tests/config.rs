@@ -192,7 +192,7 @@ fn a_start_goes_with_never_alone() {
         |start: &str| SMALL.replace("[sink]", &format!("start = \"{start}\"\n[snapshot]\nmode = \"never\"\n[sink]"));
     assert_eq!(parse(&never("earliest")).unwrap().source.start, Start::Earliest);
     assert!(matches!(parse(&never("binlog.000002:157")).unwrap().source.start, Start::Position(p) if p.offset == 157));
-    assert!(refused(&never("yesterday")).contains("current | earliest | FILE:POS"));
+    assert!(refused(&never("yesterday")).contains("current | earliest | a GTID set | FILE:POS"));
 }
 
 #[test]

@@ -38,8 +38,9 @@ impl FromStr for Start {
             "current" => Ok(Self::Current),
             "earliest" => Ok(Self::Earliest),
             other => match place(other) {
+                Some(Place::Gtids(set)) => Ok(Self::Gtids(set)),
                 Some(Place::Position(at)) => Ok(Self::Position(at)),
-                None => Err(format!("\"{other}\" is not allowed: current | earliest | FILE:POS")),
+                None => Err(format!("\"{other}\" is not allowed: current | earliest | a GTID set | FILE:POS")),
             },
         }
     }
@@ -52,14 +53,16 @@ impl FromStr for Until {
         match text.trim() {
             "current" => Ok(Self::Current),
             other => match place(other) {
+                Some(Place::Gtids(set)) => Ok(Self::Gtids(set)),
                 Some(Place::Position(at)) => Ok(Self::Position(at)),
-                None => Err(format!("\"{other}\" is not allowed: current | FILE:POS")),
+                None => Err(format!("\"{other}\" is not allowed: current | a GTID set | FILE:POS")),
             },
         }
     }
 }
 
 enum Place {
+    Gtids(GtidSet),
     Position(Position),
 }
 
@@ -75,7 +78,10 @@ fn place(text: &str) -> Option<Place> {
         let offset = offset.parse::<u64>().ok().filter(|n| *n >= 4)?;
         return Some(Place::Position(Position::new(file, offset)));
     }
-    None
+    if text.is_empty() {
+        return None;
+    }
+    text.parse::<GtidSet>().ok().map(Place::Gtids)
 }
 
 #[cfg(test)]
@@ -87,7 +93,8 @@ mod tests {
         assert_eq!("current".parse::<Start>(), Ok(Start::Current));
         assert_eq!("earliest".parse::<Start>(), Ok(Start::Earliest));
         assert_eq!("bin.log.000007:194".parse::<Start>(), Ok(Start::Position(Position::new("bin.log.000007", 194))));
-        assert!("earliest".parse::<Until>().unwrap_err().contains("current | FILE:POS"));
+        assert!(matches!("3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5:8".parse::<Until>(), Ok(Until::Gtids(_))));
+        assert!("earliest".parse::<Until>().unwrap_err().contains("current | a GTID set"));
         for bad in ["", "binlog.000001", "binlog.000001:0", "binlog.000001:x", ":4", "latest", "binlog:4"] {
             assert!(bad.parse::<Start>().is_err(), "{bad}");
         }
