@@ -13,12 +13,11 @@
 //! | VARBINARY, utf8mb4_0900_bin | bytes with `00` as `00 FF`, then `00 00` |
 //! | PAD SPACE `*_bin` | 8-byte segments with a marker each (see `text`) |
 
-mod decimal;
 mod error;
 mod literal;
 mod text;
 
-use millstream_binlog::{Charset, Column, ColumnType, ColumnValue, Date, DateTime, TableSchema, Timestamp};
+use millstream_binlog::{Charset, Column, ColumnType, ColumnValue, Date, DateTime, Decimal, TableSchema, Timestamp};
 
 pub use error::{KeyError, UnsupportedKey};
 pub(crate) use literal::literal;
@@ -39,7 +38,7 @@ struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Int { bytes: u8, unsigned: bool },
-    Decimal { precision: u8, scale: u8 },
+    Decimal { precision: u8, scale: u8, bytes: usize },
     Date,
     DateTime,
     Timestamp,
@@ -200,10 +199,11 @@ fn kind(column: &Column) -> Result<Kind, &'static str> {
         ColumnType::MediumInt { unsigned } => Kind::Int { bytes: 3, unsigned: *unsigned },
         ColumnType::Int { unsigned } => Kind::Int { bytes: 4, unsigned: *unsigned },
         ColumnType::BigInt { unsigned } => Kind::Int { bytes: 8, unsigned: *unsigned },
-        ColumnType::Decimal { precision, scale } if scale <= precision && *precision > 0 => {
-            Kind::Decimal { precision: *precision, scale: *scale }
+        ColumnType::Decimal { precision, scale } => {
+            let mut zero = Vec::new();
+            Decimal::pack(b"0", *precision, *scale, &mut zero).map_err(|_| "has an impossible precision")?;
+            Kind::Decimal { precision: *precision, scale: *scale, bytes: zero.len() }
         }
-        ColumnType::Decimal { .. } => return Err("has an impossible precision"),
         ColumnType::Date => Kind::Date,
         ColumnType::DateTime { .. } => Kind::DateTime,
         ColumnType::Timestamp { .. } => Kind::Timestamp,
@@ -252,14 +252,14 @@ fn encode_part(kind: Kind, value: ColumnValue<'_>, out: &mut Vec<u8>) -> Result<
             }
             push_be(v, bytes, out);
         }
-        (Kind::Decimal { precision, scale }, ColumnValue::DecimalText(text)) => {
-            decimal::pack(text, precision, scale, out).ok_or(OUT_OF_RANGE)?;
+        (Kind::Decimal { precision, scale, .. }, ColumnValue::DecimalText(text)) => {
+            Decimal::pack(text, precision, scale, out).map_err(|_| OUT_OF_RANGE)?;
         }
-        (Kind::Decimal { precision, scale }, ColumnValue::Decimal { bytes, precision: p, scale: s }) => {
+        (Kind::Decimal { precision, scale, .. }, ColumnValue::Decimal { bytes, precision: p, scale: s }) => {
             if (p, s) != (precision, scale) {
                 return Err(WRONG_TYPE);
             }
-            decimal::copy(bytes, precision, scale, out).ok_or(OUT_OF_RANGE)?;
+            copy_decimal(bytes, precision, scale, out).ok_or(OUT_OF_RANGE)?;
         }
         (Kind::Date, ColumnValue::Date(date)) => {
             out.extend_from_slice(&pack_date(date).ok_or(OUT_OF_RANGE)?.to_be_bytes());
@@ -297,9 +297,9 @@ fn decode_part(kind: Kind, bytes: &[u8]) -> Option<(KeyValue, &[u8])> {
             let value = if unsigned { KeyValue::UInt(raw) } else { KeyValue::Int(unshift_signed(raw, width)) };
             (value, rest)
         }
-        Kind::Decimal { precision, scale } => {
-            let (head, rest) = bytes.split_at_checked(decimal::width(precision, scale))?;
-            (KeyValue::Decimal(decimal::unpack(head, precision, scale)?), rest)
+        Kind::Decimal { precision, scale, bytes: n } => {
+            let (head, rest) = bytes.split_at_checked(n)?;
+            (KeyValue::Decimal(Decimal::new(head, precision, scale)?.to_string()), rest)
         }
         Kind::Date => {
             let (head, rest) = bytes.split_first_chunk()?;
@@ -332,6 +332,19 @@ fn decode_part(kind: Kind, bytes: &[u8]) -> Option<(KeyValue, &[u8])> {
             (KeyValue::Text { bytes, charset }, rest)
         }
     })
+}
+
+/// A packed DECIMAL as it is, but for a negative zero, which becomes the zero that it equals.
+fn copy_decimal(packed: &[u8], precision: u8, scale: u8, out: &mut Vec<u8>) -> Option<()> {
+    Decimal::new(packed, precision, scale)?;
+    match packed.split_first() {
+        Some((0x7f, rest)) if rest.iter().all(|b| *b == 0xff) => {
+            out.push(0x80);
+            out.extend(rest.iter().map(|_| 0));
+        }
+        _ => out.extend_from_slice(packed),
+    }
+    Some(())
 }
 
 /// The lowest `bytes` bytes of `v`, big endian.

@@ -218,3 +218,17 @@ fn unsupported_keys_are_named_with_their_reason() {
     none.key = vec![5];
     assert!(KeyCodec::new(&none).is_err());
 }
+
+#[test]
+fn a_negative_zero_is_zero() {
+    let codec = codec(vec![plain("k", ColumnType::Decimal { precision: 4, scale: 2 })]);
+    for value in [
+        ColumnValue::DecimalText(b"-0.00"),
+        ColumnValue::DecimalText(b"0"),
+        ColumnValue::Decimal { bytes: &[0x7f, 0xff], precision: 4, scale: 2 },
+        ColumnValue::Decimal { bytes: &[0x80, 0], precision: 4, scale: 2 },
+    ] {
+        assert_eq!(encoded(&codec, &[value]), [0x80, 0]);
+    }
+    assert_eq!(codec.literals(&[0x7f, 0xfe]).unwrap(), ["-0.01"]);
+}
