@@ -1,0 +1,207 @@
+use core::time::Duration;
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+use zeroize::Zeroize;
+
+use crate::error::{Error, Kind};
+use crate::packet::{LOGIN_LIMIT, PacketCodec};
+
+/// Any ordered byte stream: TCP, a unix socket, TLS over either, a pipe in a test.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Stream for T {}
+
+/// Room made before each read: many packets come with one system call.
+const READ_ROOM: usize = 256 * 1024;
+/// The most room made ahead for one packet; beyond that the buffer grows as bytes arrive.
+const MAX_ROOM: usize = 2 * 1024 * 1024;
+
+/// Packets over a byte stream.
+pub(super) struct Channel {
+    stream: Box<dyn Stream>,
+    codec: PacketCodec,
+    input: BytesMut,
+    output: Vec<u8>,
+    pub(super) timeout: Option<Duration>,
+    /// A write was begun and not finished, or an error left the stream in an unknown state.
+    broken: bool,
+}
+
+impl Channel {
+    pub(super) fn new(stream: Box<dyn Stream>) -> Self {
+        Self {
+            stream,
+            codec: PacketCodec::new(LOGIN_LIMIT),
+            input: BytesMut::new(),
+            output: Vec::new(),
+            timeout: None,
+            broken: false,
+        }
+    }
+
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.codec.set_limit(limit);
+    }
+
+    pub(super) const fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    pub(super) fn mark_broken(&mut self) {
+        self.broken = true;
+    }
+
+    /// Changes the stream underneath, once nothing is left of the old one's bytes.
+    pub(super) async fn wrap<F, E>(mut self, wrap: impl FnOnce(Box<dyn Stream>) -> F) -> Result<Self, Error>
+    where
+        F: Future<Output = Result<Box<dyn Stream>, E>>,
+        Error: From<E>,
+    {
+        if !self.input.is_empty() {
+            return Err(Error::unexpected("changing to TLS", "bytes ahead of the TLS handshake"));
+        }
+        self.stream = wrap(self.stream).await?;
+        Ok(self)
+    }
+
+    /// Sends a command: its packet has sequence id 0.
+    pub(super) async fn send_command(&mut self, payload: &[u8]) -> Result<(), Error> {
+        if self.broken {
+            return Err(Error::new(Kind::Broken));
+        }
+        self.codec.begin_command();
+        self.send(payload).await
+    }
+
+    /// Sends a packet with the next sequence id.
+    pub(super) async fn send(&mut self, payload: &[u8]) -> Result<(), Error> {
+        if self.broken {
+            return Err(Error::new(Kind::Broken));
+        }
+        // Until the last byte is out, a drop of this future leaves half a packet behind.
+        self.broken = true;
+        self.output.clear();
+        self.codec.encode(payload, &mut self.output);
+        let mut rest = &self.output[..];
+        while !rest.is_empty() {
+            let write = self.stream.write(rest);
+            let sent = match within(self.timeout, "sending", write).await? {
+                Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+                other => other,
+            };
+            match sent {
+                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+                Err(source) => return Err(self.farewell("sending", source).await),
+            }
+        }
+        if let Err(source) = within(self.timeout, "sending", self.stream.flush()).await? {
+            return Err(self.farewell("sending", source).await);
+        }
+        if self.output.capacity() > READ_ROOM {
+            self.output = Vec::new();
+        }
+        self.broken = false;
+        Ok(())
+    }
+
+    /// Wipes what was sent last: it held a password.
+    pub(super) fn wipe(&mut self) {
+        self.output.zeroize();
+    }
+
+    /// A server that refuses a packet (too large, a killed session) says why and closes: what it said is worth more
+    /// than "broken pipe".
+    async fn farewell(&mut self, during: &'static str, source: io::Error) -> Error {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        if let Ok(Ok(Some(packet))) = timeout(PATIENCE, self.try_receive()).await
+            && packet.first() == Some(&0xff)
+            && let Ok(error) = crate::response::parse_err(&packet)
+        {
+            return Error::server(during, error);
+        }
+        Error::new(Kind::Transport { during, target: None, source })
+    }
+
+    async fn try_receive(&mut self) -> Result<Option<Bytes>, Error> {
+        loop {
+            // The command may be cut short, so the answer's sequence id is not the one that is due.
+            self.codec.begin_command();
+            if let Some(packet) = self.codec.decode(&mut self.input)? {
+                return Ok(Some(packet));
+            }
+            if matches!(self.stream.read_buf(&mut self.input).await, Ok(0) | Err(_)) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next packet if it is here already.
+    #[inline]
+    pub(super) fn buffered(&mut self) -> Result<Option<Bytes>, Error> {
+        if self.broken {
+            return Err(Error::new(Kind::Broken));
+        }
+        let packet = self.codec.decode(&mut self.input);
+        self.broken = packet.is_err();
+        packet
+    }
+
+    /// The next packet. Safe to cancel: bytes read stay in the buffer.
+    pub(super) async fn receive(&mut self, during: &'static str) -> Result<Bytes, Error> {
+        loop {
+            if let Some(packet) = self.buffered()? {
+                return Ok(packet);
+            }
+            self.fill(during, self.timeout).await?;
+        }
+    }
+
+    /// Reads once. Safe to cancel.
+    pub(super) async fn fill(&mut self, during: &'static str, limit: Option<Duration>) -> Result<(), Error> {
+        let wanted = self.codec.needed(&self.input).clamp(READ_ROOM, MAX_ROOM.max(self.input.len().saturating_mul(2)));
+        if self.input.capacity().saturating_sub(self.input.len()) < READ_ROOM / 8 {
+            self.input.reserve(wanted.saturating_sub(self.input.len()).max(READ_ROOM / 2));
+        }
+        let read = within(limit, during, self.stream.read_buf(&mut self.input)).await;
+        let source = match read {
+            Ok(Ok(n)) if n > 0 => return Ok(()),
+            Ok(Ok(_)) => closed(),
+            // rustls tells a TLS stream that ended without a goodbye apart; MySQL servers end most of them so.
+            Ok(Err(source)) if source.kind() == io::ErrorKind::UnexpectedEof => closed(),
+            Ok(Err(source)) => source,
+            Err(timeout) => {
+                self.broken = true;
+                return Err(timeout);
+            }
+        };
+        self.broken = true;
+        Err(Error::new(Kind::Transport { during, target: None, source }))
+    }
+
+    /// Ends the stream in good order; a server that is gone already does not matter.
+    pub(super) async fn shutdown(mut self) {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        drop(timeout(PATIENCE, self.stream.shutdown()).await);
+    }
+}
+
+#[cold]
+fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")
+}
+
+async fn within<T>(limit: Option<Duration>, during: &'static str, future: impl Future<Output = T>) -> Result<T, Error> {
+    match limit {
+        None => Ok(future.await),
+        Some(after) => timeout(after, future).await.map_err(|_| Error::new(Kind::Timeout { during, after })),
+    }
+}
+
+impl core::fmt::Debug for Channel {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // Buffers may hold secrets.
+        f.debug_struct("Channel").field("broken", &self.broken).finish_non_exhaustive()
+    }
+}
