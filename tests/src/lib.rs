@@ -7,3 +7,4 @@ pub mod paths;
 pub mod proxy;
 pub mod server;
 pub mod source;
+pub mod workload;
