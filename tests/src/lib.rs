@@ -3,6 +3,7 @@
 
 pub mod engine;
 pub mod guard;
+pub mod oracle;
 pub mod paths;
 pub mod proxy;
 pub mod server;

@@ -59,6 +59,16 @@ fn users_log_in_over_tcp() {
     assert_eq!(server.url("repl"), format!("mysql://repl:repl%3Apw%401@127.0.0.1:{}", server.port()));
 }
 
+#[tokio::test]
+async fn the_projects_own_client_connects() {
+    let Some(server) = server::shared() else { return };
+    for user in ["root", "repl", "admin"] {
+        let options = server.connect_options(user);
+        let mut connection = millstream_wire::Connection::connect(&options).await.unwrap();
+        connection.ping().await.unwrap();
+    }
+}
+
 #[test]
 fn data_gtids_and_port_survive_a_restart_and_a_kill() {
     let options = ServerOptions::new().flag("--binlog-row-metadata=MINIMAL");

@@ -1,7 +1,7 @@
 //! An unpacked or installed server: where its programs and files are, and how to run them.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::error::StartError;
 use super::packages;
@@ -43,7 +43,17 @@ impl Installation {
             .canonicalize()
             .map_err(|error| StartError::failed(format!("MILLSTREAM_MYSQLD={}: {error}", mysqld.display())))?;
         let basedir = mysqld.ancestors().nth(2).unwrap_or(Path::new("/")).to_path_buf();
-        Ok(Self { mysqld, basedir, root: None })
+        let installation = Self { mysqld, basedir, root: None };
+        for program in ["mysql", "mysqlbinlog"] {
+            let found = installation.client(program).arg("--version").stdout(Stdio::null()).status();
+            if !found.is_ok_and(|status| status.success()) {
+                return Err(StartError::Unavailable(format!(
+                    "{program} is neither beside {} nor in PATH; install the server's client programs",
+                    installation.mysqld.display()
+                )));
+            }
+        }
+        Ok(installation)
     }
 
     /// The server's binary.

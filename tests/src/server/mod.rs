@@ -23,6 +23,8 @@ pub use install::{Flavor, Installation};
 pub(crate) use port::PortLease;
 pub use session::{Endpoint, Session, SessionError};
 
+use millstream_wire::ConnectOptions;
+
 use crate::guard::{DirGuard, Guarded};
 
 /// The password of `repl`: a server made for a test has no secrets.
@@ -173,6 +175,14 @@ impl Server {
     pub fn url(&self, user: &str) -> String {
         let password = percent_encoding::utf8_percent_encode(password_of(user), percent_encoding::NON_ALPHANUMERIC);
         format!("mysql://{user}:{password}@127.0.0.1:{}", self.port())
+    }
+
+    /// For this project's own client: `root` over the socket, `repl` and `admin` over TCP.
+    pub fn connect_options(&self, user: &str) -> ConnectOptions {
+        match user {
+            "root" => ConnectOptions::unix(self.socket()).user(user),
+            _ => ConnectOptions::tcp("127.0.0.1", self.port()).user(user).password(password_of(user)),
+        }
     }
 
     /// Runs statements as root over the socket by the `mysql` program and returns the rows of all
