@@ -2,11 +2,13 @@
 
 mod decimal;
 mod json;
+mod number;
 mod read;
 mod temporal;
 
 pub use decimal::{Decimal, DecimalTextError};
 pub use json::JsonBinary;
+pub use number::{write_double, write_float};
 pub use temporal::{Date, DateTime, Time, Timestamp};
 
 pub(crate) use read::read_value;

@@ -125,6 +125,22 @@ impl Time {
     }
 }
 
+impl Time {
+    /// From 10 bits of hours, 6 of minutes, 6 of seconds; `None` if a part is out of its range.
+    #[inline(always)]
+    pub(crate) fn from_packed(negative: bool, clock: u64, micros: u32) -> Option<Self> {
+        let time = Self {
+            negative,
+            hours: ((clock >> 12) & 0x3ff) as u16,
+            minutes: ((clock >> 6) & 63) as u8,
+            seconds: (clock & 63) as u8,
+            micros,
+        };
+        let ok = clock >> 22 == 0 && time.hours <= 838 && time.minutes <= 59 && time.seconds <= 59 && micros <= 999_999;
+        ok.then_some(time)
+    }
+}
+
 impl Timestamp {
     /// Whether this is '0000-00-00 00:00:00'.
     #[must_use]
@@ -211,17 +227,7 @@ pub(crate) fn read_time(fsp: u8, r: &mut Reader<'_>) -> Result<Time, ParseError>
     let size = value.unsigned_abs();
     let clock = size >> fraction_bits;
     let micros = (size & ((1 << fraction_bits) - 1)) * unit;
-    let time = Time {
-        negative: value < 0,
-        hours: ((clock >> 12) & 0x3ff) as u16,
-        minutes: ((clock >> 6) & 63) as u8,
-        seconds: (clock & 63) as u8,
-        micros: micros as u32,
-    };
-    if time.hours > 838 || time.minutes > 59 || time.seconds > 59 || micros > 999_999 || clock >> 22 != 0 {
-        return Err(bad(r));
-    }
-    Ok(time)
+    Time::from_packed(value < 0, clock, micros as u32).ok_or_else(|| bad(r))
 }
 
 /// Five bytes, big endian, offset by half their range: 17 bits year * 13 + month, 5 day, 5 hour, 6 minute, 6 second;
