@@ -3,7 +3,9 @@
 mod charset;
 mod collations;
 mod mismatch;
+mod multi_byte;
 mod schema;
+mod single_byte;
 
 pub(crate) mod metadata;
 
