@@ -9,4 +9,5 @@ pub mod config;
 pub mod delivery;
 pub mod key;
 pub mod merge;
+pub mod schema;
 pub mod snapshot;

@@ -1,0 +1,3 @@
+//! What the server says about tables: its catalog, and the statements in its log.
+
+pub mod ddl;
