@@ -39,6 +39,12 @@ impl Row {
         &self.columns
     }
 
+    /// How the values are written.
+    #[must_use]
+    pub const fn format(&self) -> RowFormat {
+        self.format
+    }
+
     /// The packet's bytes.
     #[must_use]
     pub const fn packet(&self) -> &Bytes {
