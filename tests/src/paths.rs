@@ -39,6 +39,13 @@ pub fn short_temp_dir() -> io::Result<PathBuf> {
     Ok(dir.keep())
 }
 
+/// The user this process runs as.
+pub fn user_id() -> u32 {
+    use std::os::unix::fs::MetadataExt;
+    // Without `unsafe` or a crate for it, the owner of the process' own folder tells.
+    fs::metadata("/proc/self").map_or(u32::MAX, |process| process.uid())
+}
+
 /// An exclusive lock between processes; released when dropped, or when the process is gone.
 #[derive(Debug)]
 pub struct FileLock(#[allow(dead_code, reason = "the open file is the lock")] File);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Why [`crate::server::Server::start`] failed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum StartError {
     /// A part is missing on this machine (no apt, no network, another processor): tests that need
     /// the server are skipped, and the demo says what to install.

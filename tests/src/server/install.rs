@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use super::error::StartError;
 use super::packages;
+use crate::paths;
 
 /// Which server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +36,10 @@ impl Installation {
         if multiarch().is_none() {
             return Err(StartError::unavailable("MySQL is only fetched on Linux x86_64 and aarch64"));
         }
-        let root = packages::root("sid", &["mysql-server-core", "mysql-client-core"])?;
+        // Asked once: without a network, each try takes seconds.
+        static ROOT: OnceLock<Result<PathBuf, StartError>> = OnceLock::new();
+        let root = ROOT.get_or_init(|| packages::root("sid", &["mysql-server-core", "mysql-client-core"]));
+        let root = root.clone()?;
         Ok(Self { mysqld: root.join("usr/sbin/mysqld"), basedir: root.join("usr"), root: Some(root) })
     }
 
@@ -78,7 +83,8 @@ impl Installation {
         }
         // Its default folder does not exist in an unpacked root.
         command.arg("--secure-file-priv=NULL");
-        if is_root_user() {
+        // mysqld refuses to run as root without being told to.
+        if paths::user_id() == 0 {
             command.arg("--user=root");
         }
         command
@@ -114,10 +120,4 @@ fn multiarch() -> Option<(&'static str, &'static str)> {
         ("linux", "aarch64") => Some(("aarch64-linux-gnu", "ld-linux-aarch64.so.1")),
         _ => None,
     }
-}
-
-/// Whether this process runs as root: mysqld then wants to be told so.
-fn is_root_user() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }

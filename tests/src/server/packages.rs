@@ -84,6 +84,7 @@ fn apt_conf(scratch: &Path) -> String {
          APT::Sandbox::User \"root\";\n\
          APT::Keep-Downloaded-Packages \"1\";\n\
          Acquire::Languages \"none\";\n\
+         APT::Update::Error-Mode \"any\";\n\
          Acquire::Retries \"3\";\n\
          Acquire::http::Timeout \"20\";\n\
          Acquire::https::Timeout \"20\";\n\
@@ -111,8 +112,9 @@ fn run(what: &str, command: &mut Command) -> Result<(), StartError> {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no message");
-    Err(StartError::unavailable(format!("{what} failed: {last}")))
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.clone().find(|line| line.starts_with("E: ")).or_else(|| lines.next());
+    Err(StartError::unavailable(format!("{what} failed: {}", first.unwrap_or("no message"))))
 }
 
 /// One archive of the machine's apt configuration.
@@ -140,13 +142,23 @@ fn machine_source() -> Result<Source, StartError> {
         })
         .flatten()
         .collect();
-    let debian = sources.into_iter().find(|source| is_debian_archive(&source.uri));
-    debian.ok_or_else(|| StartError::unavailable("apt's configuration names no Debian archive to fetch MySQL from"))
+    choose(&sources)
+        .cloned()
+        .ok_or_else(|| StartError::unavailable("apt's configuration names no archive to fetch MySQL from"))
 }
 
-/// The main archive ends in `/debian`; the security archive and other vendors' do not.
-fn is_debian_archive(uri: &str) -> bool {
-    uri.trim_end_matches('/').ends_with("/debian")
+/// The main Debian archive, by its usual address or its keyring; else the first of all, which may
+/// be a mirror under another name.
+fn choose(sources: &[Source]) -> Option<&Source> {
+    let by_address = |source: &&Source| {
+        let uri = source.uri.trim_end_matches('/');
+        // The second is a list of mirrors on the disk, as cloud images have it.
+        uri.ends_with("/debian") || uri.ends_with("/debian.list")
+    };
+    let by_keyring =
+        |source: &&Source| source.signed_by.as_ref().is_some_and(|keyring| keyring.contains("debian-archive"));
+    let named = sources.iter().find(by_address).or_else(|| sources.iter().find(by_keyring));
+    named.or_else(|| sources.first())
 }
 
 /// The deb822 form: stanzas of `Field: value`, split by empty lines.
@@ -216,9 +228,15 @@ mod tests {
     }
 
     #[test]
-    fn only_the_main_archive_is_taken() {
-        assert!(is_debian_archive("http://mirror.test/debian/"));
-        assert!(!is_debian_archive("http://mirror.test/debian-security"));
-        assert!(!is_debian_archive("https://vendor.test/apt"));
+    fn the_main_archive_is_taken() {
+        let security = source("http://mirror.test/debian-security", Some("/k/debian-archive-keyring.gpg"));
+        let vendor = source("https://vendor.test/apt", None);
+        for uri in ["http://mirror.test/debian/", "mirror+file:///etc/apt/mirrors/debian.list"] {
+            let main = source(uri, None);
+            assert_eq!(choose(&[vendor.clone(), security.clone(), main.clone()]), Some(&main));
+        }
+        assert_eq!(choose(&[vendor.clone(), security.clone()]), Some(&security));
+        assert_eq!(choose(std::slice::from_ref(&vendor)), Some(&vendor));
+        assert_eq!(choose(&[]), None);
     }
 }

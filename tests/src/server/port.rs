@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use super::error::StartError;
-use crate::paths::FileLock;
+use crate::paths::{self, FileLock};
 
 /// Below the range from which the kernel picks ports for outgoing connections, so that a server
 /// finds its port free again after a restart.
@@ -20,7 +20,9 @@ pub(crate) struct PortLease {
 impl PortLease {
     /// Takes a port.
     pub(crate) fn take() -> Result<Self, StartError> {
-        let dir = std::env::temp_dir().join("millstream-ports");
+        // Per user: one cannot open another's files. Between users, a port that is taken shows
+        // when it is bound.
+        let dir = std::env::temp_dir().join(format!("millstream-ports-{}", paths::user_id()));
         let mut last = String::new();
         for _ in 0..200 {
             let port = fastrand::u16(RANGE);
