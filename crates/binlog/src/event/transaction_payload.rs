@@ -17,7 +17,7 @@ use crate::header::EventHeader;
 pub struct TransactionPayload<'a> {
     /// How the payload is packed.
     pub compression: Compression,
-    /// Size of the inner events as stated; nothing is sized from it.
+    /// Size of the inner events as stated. Nothing is sized from it; another size at the end is an error.
     pub uncompressed_size: Option<u64>,
     payload: &'a [u8],
     place: Place,
@@ -133,6 +133,10 @@ impl PayloadEvents<'_, '_> {
     pub fn next_event(&mut self) -> Result<Option<Bytes>, Error> {
         let place = self.payload.place;
         if !self.fill(1)? {
+            if self.payload.uncompressed_size.is_some_and(|n| n != self.opened) {
+                let e = Reader::new(&[]).error("uncompressed size", ParseErrorKind::BadLength);
+                return Err(place.malformed(e));
+            }
             return Ok(None);
         }
         if !self.fill(EventHeader::LEN)? {
@@ -184,7 +188,10 @@ impl PayloadEvents<'_, '_> {
             return Ok(false);
         }
         let start = self.reader.buffer.len();
-        self.reader.buffer.resize(start.saturating_add(STEP), 0);
+        // Small payloads are common: no need to clear a whole step for them.
+        let expected = self.payload.uncompressed_size.map(|n| n.saturating_sub(self.opened));
+        let step = expected.and_then(|n| usize::try_from(n).ok()).map_or(STEP, |n| n.clamp(1 << 10, STEP));
+        self.reader.buffer.resize(start.saturating_add(step), 0);
         let Some(zstd) = &mut self.reader.zstd else { return Ok(false) };
         let output = self.reader.buffer.get_mut(start..).unwrap_or_default();
         let status = zstd.run_on_buffers(self.input, output).map_err(|e| place.compressed(e))?;

@@ -1,0 +1,146 @@
+//! Reading whole logs the way an engine would, and touching everything in them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use millstream_binlog::event::{EventBody, PayloadReader};
+use millstream_binlog::{
+    BinlogFile, ColumnValue, Decimal, DecoderOptions, Error, EventDecoder, Row, RowChange, TableSchema,
+};
+
+pub(crate) const LIMIT: usize = 1 << 30;
+
+/// A folder of the corpus beside the repository; not everybody has it.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub(crate) fn corpus(part: &str) -> Option<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus").join(part);
+    if !dir.is_dir() {
+        println!("skipped: {} is not there", dir.display());
+        return None;
+    }
+    Some(dir)
+}
+
+/// The logs that live in the repository, with their names.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub(crate) fn fixtures() -> Vec<(String, Vec<u8>)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let mut all: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "bin"))
+        .map(|p| (p.file_stem().unwrap().to_str().unwrap().to_owned(), std::fs::read(&p).unwrap()))
+        .collect();
+    all.sort();
+    assert!(!all.is_empty());
+    all
+}
+
+/// What was seen in a log.
+#[derive(Default, Debug)]
+pub(crate) struct Seen {
+    /// (type, log position) of the outer events.
+    pub(crate) events: Vec<(u8, u32)>,
+    /// GTIDs in their order, `ANONYMOUS` for those without.
+    pub(crate) gtids: Vec<String>,
+    /// Row changes, inner ones included.
+    pub(crate) rows: usize,
+    pub(crate) values: usize,
+    pub(crate) ignored: usize,
+    tables: HashMap<u64, TableSchema>,
+}
+
+impl Seen {
+    /// Nothing seen yet, but the same tables.
+    #[allow(dead_code, reason = "not every test file needs it")]
+    pub(crate) fn with_tables(&self) -> Self {
+        Self { tables: self.tables.clone(), ..Self::default() }
+    }
+
+    /// Looks at everything in an event.
+    pub(crate) fn body(&mut self, body: &EventBody<'_>) -> Result<(), Error> {
+        match body {
+            EventBody::TableMap(map) => {
+                self.tables.insert(map.table_id, map.schema()?);
+            }
+            EventBody::Rows(rows) => {
+                let Some(schema) = self.tables.get(&rows.table_id) else { return Ok(()) };
+                for change in rows.rows(schema) {
+                    self.rows += 1;
+                    self.values += match change? {
+                        RowChange::Insert(row) | RowChange::Delete(row) => touch(row),
+                        RowChange::Update { before, after } => touch(before) + touch(after),
+                    };
+                }
+            }
+            EventBody::PreviousGtids(set) => {
+                let _ = set.decode();
+            }
+            EventBody::Gtid(event) => {
+                self.gtids.push(event.gtid.map_or_else(|| "ANONYMOUS".into(), |g| g.to_string()));
+            }
+            EventBody::Query(query) => {
+                let _ = (query.status.client_charset(), query.status.time_zone(), query.status.ddl_xid());
+            }
+            EventBody::Ignored { .. } => self.ignored += 1,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Turns every value into text and returns how many there were. Text that is malformed is an error of the value alone.
+pub(crate) fn touch(row: Row<'_, '_>) -> usize {
+    let mut out = Vec::new();
+    let mut count = 0;
+    for (_, value) in row.values() {
+        count += 1;
+        match value {
+            ColumnValue::Json(json) => {
+                let _ = json.write_to(&mut out);
+            }
+            ColumnValue::Text { bytes, charset } => {
+                let _ = charset.decode(bytes, &mut out);
+            }
+            ColumnValue::Decimal { bytes, precision, scale } => {
+                Decimal::new(bytes, precision, scale).unwrap().write_to(&mut out);
+            }
+            ColumnValue::DateTime(t) => t.write_to(6, &mut out),
+            ColumnValue::Timestamp(t) => t.write_to(6, &mut out),
+            ColumnValue::Time(t) => t.write_to(6, &mut out),
+            ColumnValue::Date(t) => t.write_to(&mut out),
+            _ => {}
+        }
+    }
+    count
+}
+
+/// Reads a log to its end or first error.
+pub(crate) fn read(log: &[u8], seen: &mut Seen) -> Result<(), Error> {
+    let mut decoder = EventDecoder::new(DecoderOptions::default());
+    let mut payloads = PayloadReader::new(LIMIT, LIMIT as u64);
+    let mut file = BinlogFile::new(log, LIMIT)?;
+    while let Some(raw) = file.next()? {
+        event(raw.bytes, &mut decoder, &mut payloads, seen)?;
+    }
+    Ok(())
+}
+
+/// Decodes one raw event and looks at it and at what it contains.
+pub(crate) fn event(
+    raw: &[u8],
+    decoder: &mut EventDecoder,
+    payloads: &mut PayloadReader,
+    seen: &mut Seen,
+) -> Result<(), Error> {
+    let event = decoder.decode(raw)?;
+    seen.events.push((event.header.event_type.0, event.header.log_pos));
+    seen.body(&event.body)?;
+    if let EventBody::TransactionPayload(payload) = event.body {
+        let mut inner = payloads.open(&payload)?;
+        while let Some(raw) = inner.next_event()? {
+            seen.body(&decoder.decode_inner(&raw)?.body)?;
+        }
+    }
+    Ok(())
+}

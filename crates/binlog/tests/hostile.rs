@@ -1,0 +1,169 @@
+//! Damaged logs end in an error or in other values: never in a panic, an endless loop or a huge allocation.
+
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::let_underscore_must_use,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+mod common;
+
+use common::{LIMIT, Seen, event, fixtures, read};
+use millstream_binlog::event::{EventBody, PayloadReader};
+use millstream_binlog::{BinlogFile, DecoderOptions, Error, EventDecoder};
+
+/// The checksum of an event that was edited, so that the edit reaches the parser.
+fn seal(event: &mut [u8]) {
+    if let Some(end) = event.len().checked_sub(4) {
+        let crc = crc32fast::hash(&event[..end]);
+        event[end..].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// Every event of a log with the decoder and the tables as they are just before it.
+fn each_event(log: &[u8], mut f: impl FnMut(&[u8], &EventDecoder, &mut PayloadReader, &Seen)) {
+    let mut decoder = EventDecoder::new(DecoderOptions::default());
+    let mut payloads = PayloadReader::new(LIMIT, LIMIT as u64);
+    let mut seen = Seen::default();
+    let mut file = BinlogFile::new(log, LIMIT).unwrap();
+    while let Some(raw) = file.next().unwrap() {
+        f(raw.bytes, &decoder, &mut payloads, &seen);
+        event(raw.bytes, &mut decoder, &mut payloads, &mut seen).unwrap();
+    }
+}
+
+#[test]
+fn a_log_cut_anywhere_ends_in_an_error_or_between_events() {
+    for (name, log) in fixtures() {
+        let step = 1 + log.len() / 4000;
+        let mut whole = Seen::default();
+        read(&log, &mut whole).unwrap();
+        let ends: Vec<usize> = whole.events.iter().map(|(_, pos)| *pos as usize).collect();
+        for end in (0..log.len()).step_by(step) {
+            let mut seen = Seen::default();
+            let done = read(&log[..end], &mut seen);
+            assert_eq!(done.is_ok(), end == 4 || ends.contains(&end), "{name} cut at {end}");
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_found_by_the_checksum() {
+    for (name, log) in fixtures() {
+        if name == "types-nochecksum" {
+            continue;
+        }
+        let step = 1 + log.len() / 3000;
+        for at in (4..log.len()).step_by(step) {
+            let mut edited = log.clone();
+            edited[at] ^= 1 << (at % 8);
+            let error = read(&edited, &mut Seen::default()).expect_err(&name);
+            // An edited length is found before the checksum, an edited FORMAT_DESCRIPTION by its own parser.
+            assert!(
+                error.is_checksum() || error.is_malformed() || error.is_limit() || error.is_unsupported(),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn sealed_edits_and_cuts_of_events_never_panic() {
+    let (mut errors, mut decoded) = (0, 0);
+    for (name, log) in fixtures() {
+        each_event(&log, |raw, decoder, payloads, seen| {
+            let sealed = name != "types-nochecksum";
+            let mut try_it = |mut edited: Vec<u8>| {
+                if sealed {
+                    seal(&mut edited);
+                }
+                let mut decoder = decoder.clone();
+                let mut seen = seen.with_tables();
+                match event(&edited, &mut decoder, payloads, &mut seen) {
+                    Ok(()) => decoded += 1,
+                    Err(_) => errors += 1,
+                }
+            };
+            let step = 1 + raw.len() / 250;
+            for at in (0..raw.len()).step_by(step) {
+                for value in [0, 1, 0x7f, 0x80, 0xfc, 0xff, raw[at] ^ 1, raw[at].wrapping_add(1)] {
+                    let mut edited = raw.to_vec();
+                    edited[at] = value;
+                    try_it(edited);
+                }
+            }
+            for end in (0..raw.len()).step_by(step) {
+                let mut cut = raw[..end].to_vec();
+                if let Some(slot) = cut.get_mut(9..13) {
+                    slot.copy_from_slice(&u32::try_from(end).unwrap().to_le_bytes());
+                }
+                try_it(cut);
+            }
+        });
+    }
+    println!("{errors} errors, {decoded} decoded");
+    assert!(errors > 1000 && decoded > 1000);
+}
+
+#[test]
+fn an_events_length_must_be_its_packets_length() {
+    let (_, log) = fixtures().into_iter().find(|(name, _)| name == "rows-query").unwrap();
+    each_event(&log, |raw, decoder, _, _| {
+        let mut longer = raw.to_vec();
+        longer.push(0);
+        assert!(decoder.clone().decode(&longer).unwrap_err().is_malformed());
+        assert!(decoder.clone().decode(&raw[..raw.len() - 1]).unwrap_err().is_malformed());
+    });
+}
+
+#[test]
+fn unknown_types_are_skipped_only_with_the_ignorable_flag() {
+    let decode = |ty: u8, flags: u16| -> Result<&'static str, Error> {
+        let mut raw = vec![0; 19];
+        raw[4] = ty;
+        raw[9] = 19;
+        raw[17..].copy_from_slice(&flags.to_le_bytes());
+        match EventDecoder::new(DecoderOptions::default()).decode(&raw)?.body {
+            EventBody::Ignored { rule } => Ok(rule),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(decode(99, 0x80).unwrap(), "unknown-ignorable");
+    assert_eq!(decode(28, 0).unwrap(), "ignorable");
+    assert_eq!(decode(37, 0).unwrap(), "group-replication");
+    for ty in [0, 1, 20, 99, 162, 255] {
+        assert!(decode(ty, 0).unwrap_err().is_unsupported(), "{ty}");
+    }
+}
+
+#[test]
+fn a_payload_over_its_limit_is_refused_while_it_is_opened() {
+    let (_, log) = fixtures().into_iter().find(|(name, _)| name == "compression-zstd").unwrap();
+    let mut file = BinlogFile::new(log.as_slice(), LIMIT).unwrap();
+    let mut decoder = EventDecoder::new(DecoderOptions::default());
+    let mut payloads = PayloadReader::new(LIMIT, 1000);
+    let mut refused = 0;
+    while let Some(raw) = file.next().unwrap() {
+        if let EventBody::TransactionPayload(payload) = decoder.decode(raw.bytes).unwrap().body {
+            let mut inner = payloads.open(&payload).unwrap();
+            let end = loop {
+                match inner.next_event() {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break None,
+                    Err(e) => break Some(e),
+                }
+            };
+            assert_eq!(end.is_some(), payload.uncompressed_size.unwrap() > 1000);
+            if let Some(e) = end {
+                assert!(e.is_limit());
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0);
+}
