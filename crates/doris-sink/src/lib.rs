@@ -6,8 +6,12 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod classify;
 pub mod encode;
 pub mod label;
+pub mod request;
+pub mod response;
+pub mod retry;
 pub mod table;
 pub mod types;
 
