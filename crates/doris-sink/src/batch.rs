@@ -65,7 +65,7 @@ impl Batch {
     /// As [`RowEncoder::encode`]; the batch is then as it was.
     pub fn push<'a>(
         &mut self,
-        encoder: &RowEncoder,
+        encoder: &mut RowEncoder,
         values: impl IntoIterator<Item = (usize, ColumnValue<'a>), IntoIter: Clone>,
         meta: &RowMeta<'_>,
     ) -> Result<(), EncodeError> {
@@ -203,7 +203,7 @@ mod tests {
         RowEncoder::new(&schema, &TargetTable::plan(&schema, "d", "t", mode).unwrap(), &EncodeOptions::default())
     }
 
-    fn push(batch: &mut Batch, encoder: &RowEncoder, key: &str, value: i64, seq: i64, op: Op) {
+    fn push(batch: &mut Batch, encoder: &mut RowEncoder, key: &str, value: i64, seq: i64, op: Op) {
         let row = [ColumnValue::Text { bytes: key.as_bytes(), charset: Charset::Utf8mb4 }, ColumnValue::Int(value)];
         let meta = RowMeta { seq, op, gtid: None, file: "b.1", pos: 4, row: 0, ts_micros: None };
         batch.push(encoder, row.into_iter().enumerate(), &meta).unwrap();
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_last_change_of_a_key_stays() {
-        let encoder = encoder(Mode::Upsert);
+        let mut encoder = encoder(Mode::Upsert);
         let mut batch = Batch::new(Mode::Upsert);
         for (key, value, seq, op) in [
             ("a", 1, 10, Op::Create),
@@ -226,7 +226,7 @@ mod tests {
             ("b", 2, 13, Op::Delete),
             ("A", 5, 14, Op::Create),
         ] {
-            push(&mut batch, &encoder, key, value, seq, op);
+            push(&mut batch, &mut encoder, key, value, seq, op);
         }
         assert_eq!((batch.rows(), batch.live_rows(), batch.seq_range()), (5, 3, Some((10, 14))));
         assert!(batch.live_bytes() < batch.bytes() && batch.memory() >= batch.bytes());
@@ -243,12 +243,12 @@ mod tests {
 
     #[test]
     fn append_keeps_every_row_and_an_empty_batch_is_nothing() {
-        let encoder = encoder(Mode::Append);
+        let mut encoder = encoder(Mode::Append);
         let mut batch = Batch::new(Mode::Append);
         assert!(batch.is_empty());
         assert!(Batch::new(Mode::Upsert).seal().is_none());
         for seq in 0..5 {
-            push(&mut batch, &encoder, "a", 1, seq, Op::Update);
+            push(&mut batch, &mut encoder, "a", 1, seq, Op::Update);
         }
         let body = batch.seal().unwrap();
         assert_eq!((body.rows, body.seq_range, rows(&body).len()), (5, (0, 4), 5));
@@ -257,13 +257,13 @@ mod tests {
     proptest! {
         #[test]
         fn the_batch_equals_a_map(changes in prop::collection::vec(("[ab\"\\\\é]{0,3}", any::<i16>(), any::<bool>(), 0_i64..1000), 1..200)) {
-            let encoder = encoder(Mode::Upsert);
+            let mut encoder = encoder(Mode::Upsert);
             let mut batch = Batch::new(Mode::Upsert);
             let mut expected = BTreeMap::new();
             for (i, (key, value, delete, jitter)) in changes.iter().enumerate() {
                 // Unique, but not in order.
                 let seq = jitter.saturating_mul(1000).saturating_add(i64::try_from(i).unwrap());
-                push(&mut batch, &encoder, key, i64::from(*value), seq, if *delete { Op::Delete } else { Op::Update });
+                push(&mut batch, &mut encoder, key, i64::from(*value), seq, if *delete { Op::Delete } else { Op::Update });
                 let entry = expected.entry(key.clone()).or_insert((seq, *value, *delete));
                 if entry.0 <= seq {
                     *entry = (seq, *value, *delete);

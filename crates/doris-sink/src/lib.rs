@@ -8,15 +8,22 @@
 pub mod batch;
 pub mod classify;
 pub mod encode;
+mod error;
+pub mod jsonl;
 pub mod label;
 pub mod request;
 pub mod response;
 pub mod retry;
 pub mod table;
+pub mod txn;
 pub mod types;
 
 pub use batch::{Batch, Body};
 pub use encode::{EncodeError, EncodeOptions, InvalidDate, KeySpan, Op, RowEncoder, RowMeta};
+pub use error::{Domain, SinkError};
+pub use jsonl::EventEncoder;
 pub use label::Label;
+pub use request::TwoPhase;
 pub use table::{Mode, Refused, TargetTable};
+pub use txn::TxnFact;
 pub use types::DorisType;

@@ -143,12 +143,19 @@ impl fmt::Display for RefusedColumn {
     }
 }
 
-/// The greatest number of bytes one character of `charset` takes. A set this sink does not know counts as one byte a
-/// character, which can only make the Doris column longer than needed.
+/// The greatest number of bytes one character of `charset` takes (`SHOW CHARACTER SET`, Maxlen). A set this sink does not
+/// know counts as one byte a character, which can only make the Doris column longer than needed.
 const fn bytes_per_char(charset: Charset) -> u32 {
     match charset {
-        Charset::Utf8mb3 => 3,
-        Charset::Utf8mb4 => 4,
+        Charset::Big5
+        | Charset::Cp932
+        | Charset::Euckr
+        | Charset::Gb2312
+        | Charset::Gbk
+        | Charset::Sjis
+        | Charset::Ucs2 => 2,
+        Charset::Utf8mb3 | Charset::Ujis | Charset::Eucjpms => 3,
+        Charset::Utf8mb4 | Charset::Gb18030 | Charset::Utf16 | Charset::Utf16le | Charset::Utf32 => 4,
         _ => 1,
     }
 }
@@ -287,6 +294,8 @@ mod tests {
             (M::Timestamp { fsp: 3 }, Charset::Binary, "DATETIME(3)", "DATETIME(3)"),
             (M::Char { max_bytes: 40 }, Charset::Utf8mb4, "VARCHAR(40)", "VARCHAR(40)"),
             (M::Char { max_bytes: 10 }, Charset::Latin1, "VARCHAR(40)", "VARCHAR(40)"),
+            (M::Char { max_bytes: 20 }, Charset::Gbk, "VARCHAR(40)", "VARCHAR(40)"),
+            (M::Char { max_bytes: 40 }, Charset::Utf16, "VARCHAR(40)", "VARCHAR(40)"),
             (M::Char { max_bytes: 0 }, Charset::Utf8mb4, "VARCHAR(1)", "VARCHAR(1)"),
             (M::VarChar { max_bytes: 30 }, Charset::Utf8mb3, "VARCHAR(40)", "VARCHAR(40)"),
             (M::VarChar { max_bytes: 16383 * 4 }, Charset::Utf8mb4, "VARCHAR(65532)", "VARCHAR(65532)"),

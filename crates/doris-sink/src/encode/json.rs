@@ -56,6 +56,7 @@ pub struct RowEncoder {
     sequence_label: Box<[u8]>,
     /// Append: the labels of the change's own columns.
     meta_labels: Vec<(Meta, Box<[u8]>)>,
+    scratch: Vec<u8>,
 }
 
 fn label(name: &str) -> Box<[u8]> {
@@ -98,6 +99,7 @@ impl RowEncoder {
             delete_label: hidden(DELETE_SIGN),
             sequence_label: hidden(SEQUENCE_COL),
             meta_labels: meta.collect(),
+            scratch: Vec::new(),
         }
     }
 
@@ -110,7 +112,7 @@ impl RowEncoder {
     /// # Errors
     /// When a value has no faithful form. `out` is then as it was before. `values` is cloned to name the row's key.
     pub fn encode<'a>(
-        &self,
+        &mut self,
         values: impl IntoIterator<Item = (usize, ColumnValue<'a>), IntoIter: Clone>,
         meta: &RowMeta<'_>,
         out: &mut Vec<u8>,
@@ -118,10 +120,12 @@ impl RowEncoder {
         let values = values.into_iter();
         let again = values.clone();
         let start = out.len();
+        let mut scratch = core::mem::take(&mut self.scratch);
         let written = match self.mode {
-            Mode::Upsert => self.upsert(values, meta, out),
-            Mode::Append => self.append(values, meta, out),
+            Mode::Upsert => self.upsert(values, meta, out, &mut scratch),
+            Mode::Append => self.append(values, meta, out, &mut scratch),
         };
+        self.scratch = scratch;
         written.map_err(|(ordinal, fault)| {
             out.truncate(start);
             let column = self.names.get(ordinal).map_or("", String::as_str);
@@ -134,6 +138,7 @@ impl RowEncoder {
         values: impl Iterator<Item = (usize, ColumnValue<'a>)>,
         meta: &RowMeta<'_>,
         out: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
     ) -> Result<KeySpan, (usize, Fault)> {
         out.push(b'{');
         let start = out.len();
@@ -152,7 +157,7 @@ impl RowEncoder {
                     out.push(b',');
                 }
                 out.extend_from_slice(&plan.label);
-                plan.value.write(out, value).map_err(|fault| (ordinal, fault))?;
+                plan.value.write(out, scratch, value).map_err(|fault| (ordinal, fault))?;
             }
             next = next.saturating_add(1);
             if self.key_prefix == Some(next) {
@@ -173,7 +178,7 @@ impl RowEncoder {
                     out.push(b',');
                 }
                 out.extend_from_slice(&plan.label);
-                plan.value.write(out, value).map_err(|fault| (ordinal, fault))?;
+                plan.value.write(out, scratch, value).map_err(|fault| (ordinal, fault))?;
             }
             span.end = out.len();
         }
@@ -190,6 +195,7 @@ impl RowEncoder {
         values: impl Iterator<Item = (usize, ColumnValue<'a>)>,
         meta: &RowMeta<'_>,
         out: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
     ) -> Result<KeySpan, (usize, Fault)> {
         out.push(b'{');
         for (i, (which, label)) in self.meta_labels.iter().enumerate() {
@@ -205,7 +211,7 @@ impl RowEncoder {
             let Some(plan) = plans.next().filter(|_| ordinal == next) else { return Err((next, Fault::Absent)) };
             out.push(b',');
             out.extend_from_slice(&plan.label);
-            plan.value.write(out, value).map_err(|fault| (ordinal, fault))?;
+            plan.value.write(out, scratch, value).map_err(|fault| (ordinal, fault))?;
             next = next.saturating_add(1);
         }
         if plans.next().is_some() {
@@ -234,7 +240,7 @@ pub(crate) fn key_text<'a, 'p>(
     for (ordinal, value) in values {
         let Some(part) = key.iter().position(|key| *key == ordinal) else { continue };
         let mut text = Vec::new();
-        let written = plan(ordinal).is_some_and(|plan| plan.write(&mut text, value).is_ok());
+        let written = plan(ordinal).is_some_and(|plan| plan.write(&mut text, &mut Vec::new(), value).is_ok());
         let text = if written { String::from_utf8_lossy(&text).into_owned() } else { format!("{value:?}") };
         parts.push((part, format!("{}={text}", names.get(ordinal).map_or("", String::as_str))));
     }
@@ -320,7 +326,7 @@ mod tests {
         RowEncoder::new(&schema, &target, &EncodeOptions { invalid_date, ..EncodeOptions::default() })
     }
 
-    fn line(encoder: &RowEncoder, values: &[ColumnValue<'_>], op: Op) -> (String, String) {
+    fn line(encoder: &mut RowEncoder, values: &[ColumnValue<'_>], op: Op) -> (String, String) {
         let mut out = b"before\n".to_vec();
         let key = encoder.encode(values.iter().copied().enumerate(), &meta(op), &mut out).unwrap();
         let key = String::from_utf8(out[key.range()].to_vec()).unwrap();
@@ -329,9 +335,9 @@ mod tests {
 
     #[test]
     fn an_upsert_line_carries_key_delete_sign_and_sequence() {
-        let leading = encoder(&[0], Mode::Upsert, InvalidDate::Fail);
+        let mut leading = encoder(&[0], Mode::Upsert, InvalidDate::Fail);
         assert_eq!(
-            line(&leading, &values(7, "x", 3), Op::Update),
+            line(&mut leading, &values(7, "x", 3), Op::Update),
             (
                 "{\"id\":7,\"a\\\"b\":\"x\",\"region\":3,\"day\":\"2026-11-30\",\"__DORIS_DELETE_SIGN__\":0,\
                  \"__DORIS_SEQUENCE_COL__\":17592186044417}\n"
@@ -340,9 +346,9 @@ mod tests {
             )
         );
         // A key whose columns are not the first ones, in key order.
-        let apart = encoder(&[2, 0], Mode::Upsert, InvalidDate::Fail);
+        let mut apart = encoder(&[2, 0], Mode::Upsert, InvalidDate::Fail);
         assert_eq!(
-            line(&apart, &values(7, "x", 3), Op::Delete),
+            line(&mut apart, &values(7, "x", 3), Op::Delete),
             (
                 "{\"a\\\"b\":\"x\",\"day\":\"2026-11-30\",\"region\":3,\"id\":7,\"__DORIS_DELETE_SIGN__\":1,\
                  \"__DORIS_SEQUENCE_COL__\":17592186044417}\n"
@@ -350,20 +356,20 @@ mod tests {
                 "\"region\":3,\"id\":7".to_owned()
             )
         );
-        let whole = encoder(&[0, 1, 2, 3], Mode::Upsert, InvalidDate::Fail);
+        let mut whole = encoder(&[0, 1, 2, 3], Mode::Upsert, InvalidDate::Fail);
         assert_eq!(
-            line(&whole, &values(7, "x", 3), Op::Delete).1,
+            line(&mut whole, &values(7, "x", 3), Op::Delete).1,
             "\"id\":7,\"a\\\"b\":\"x\",\"region\":3,\"day\":\"2026-11-30\""
         );
-        let all_apart = encoder(&[3, 2, 1, 0], Mode::Upsert, InvalidDate::Fail);
-        let (text, key) = line(&all_apart, &values(7, "x", 3), Op::Read);
+        let mut all_apart = encoder(&[3, 2, 1, 0], Mode::Upsert, InvalidDate::Fail);
+        let (text, key) = line(&mut all_apart, &values(7, "x", 3), Op::Read);
         assert!(text.starts_with(&format!("{{{key},\"__DORIS_DELETE_SIGN__\":0")), "{text}");
     }
 
     #[test]
     fn an_append_line_carries_the_change() {
-        let encoder = encoder(&[0], Mode::Append, InvalidDate::Fail);
-        let (text, key) = line(&encoder, &values(7, "x", 3), Op::Create);
+        let mut encoder = encoder(&[0], Mode::Append, InvalidDate::Fail);
+        let (text, key) = line(&mut encoder, &values(7, "x", 3), Op::Create);
         assert_eq!(
             text,
             "{\"_ms_seq\":17592186044417,\"_ms_op\":\"c\",\"_ms_gtid\":\"3e11fa47-71ca-11e1-9e33-c80aa9429562:23\",\
@@ -398,7 +404,7 @@ mod tests {
             (&[], "shop.orders, column `id`, row with a row without a key: the row image lacks"),
         ];
         for mode in [Mode::Upsert, Mode::Append] {
-            let encoder = encoder(&[2, 0], mode, InvalidDate::Fail);
+            let mut encoder = encoder(&[2, 0], mode, InvalidDate::Fail);
             for (values, expected) in cases {
                 if mode == Mode::Append && expected.contains("NULL") {
                     continue;
@@ -416,12 +422,12 @@ mod tests {
     fn invalid_dates_follow_the_policy() {
         let zero = ColumnValue::Date(millstream_binlog::Date { year: 0, month: 0, day: 0 });
         let row = [ColumnValue::Int(7), ColumnValue::Null, ColumnValue::Int(3), zero];
-        let null = line(&encoder(&[0], Mode::Upsert, InvalidDate::Null), &row, Op::Read).0;
+        let null = line(&mut encoder(&[0], Mode::Upsert, InvalidDate::Null), &row, Op::Read).0;
         assert!(null.contains("\"day\":null,"), "{null}");
-        let epoch = line(&encoder(&[0, 3], Mode::Upsert, InvalidDate::Epoch), &row, Op::Read);
+        let epoch = line(&mut encoder(&[0, 3], Mode::Upsert, InvalidDate::Epoch), &row, Op::Read);
         assert_eq!(epoch.1, "\"id\":7,\"day\":\"1970-01-01\"");
         // A key is never NULL.
-        let key = encoder(&[0, 3], Mode::Upsert, InvalidDate::Null);
+        let mut key = encoder(&[0, 3], Mode::Upsert, InvalidDate::Null);
         let error = key.encode(row.into_iter().enumerate(), &meta(Op::Read), &mut Vec::new()).unwrap_err();
         assert!(error.is_invalid_date() && error.column() == "day", "{error}");
     }

@@ -11,6 +11,8 @@ mod value;
 pub use error::EncodeError;
 pub use json::{KeySpan, RowEncoder};
 
+pub(crate) use json::key_text;
+
 pub(crate) use error::Fault;
 pub(crate) use escape::push_json_string;
 pub(crate) use value::{Quoting, ValuePlan};

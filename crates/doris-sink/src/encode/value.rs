@@ -1,5 +1,6 @@
 //! One value as JSON. Shared by the Stream Load encoder and the change-event sink.
 
+use millstream_binlog::value::Decimal;
 use millstream_binlog::{Charset, Column, ColumnType, ColumnValue};
 
 use super::error::Fault;
@@ -118,8 +119,9 @@ impl ValuePlan {
         Self { kind, nullable, limit, invalid_date: options.invalid_date }
     }
 
-    /// Appends `value` as a JSON value. After an error, what was appended is to be thrown away.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, value: ColumnValue<'_>) -> Result<(), Fault> {
+    /// Appends `value` as a JSON value, with `scratch` for texts that must be converted first. After an error, what was
+    /// appended is to be thrown away.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, scratch: &mut Vec<u8>, value: ColumnValue<'_>) -> Result<(), Fault> {
         match (&self.kind, value) {
             (_, ColumnValue::Null) => self.write_null(out),
             (Kind::Int { quoted }, ColumnValue::Int(n)) => {
@@ -130,13 +132,20 @@ impl ValuePlan {
                 push_number(out, itoa::Buffer::new().format(n), *quoted);
                 Ok(())
             }
-            (Kind::Text, ColumnValue::Text { bytes, charset }) => self.write_text(out, bytes, charset),
+            (Kind::Text, ColumnValue::Text { bytes, charset }) => self.write_text(out, scratch, bytes, charset),
             (Kind::Decimal, ColumnValue::DecimalText(text)) => {
                 if text.is_empty() || !text.iter().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.')) {
                     return Err(Fault::Malformed);
                 }
                 out.push(b'"');
                 out.extend_from_slice(text);
+                out.push(b'"');
+                Ok(())
+            }
+            (Kind::Decimal, ColumnValue::Decimal { bytes, precision, scale }) => {
+                let decimal = Decimal::new(bytes, precision, scale).ok_or(Fault::Malformed)?;
+                out.push(b'"');
+                decimal.write_to(out);
                 out.push(b'"');
                 Ok(())
             }
@@ -210,19 +219,29 @@ impl ValuePlan {
         }
     }
 
-    fn write_text(&self, out: &mut Vec<u8>, bytes: &[u8], charset: Charset) -> Result<(), Fault> {
-        match charset {
-            Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Ascii => {
-                let text = str::from_utf8(bytes).map_err(|_| Fault::BadText)?;
-                if charset == Charset::Ascii && !text.is_ascii() {
-                    return Err(Fault::BadText);
-                }
-                self.fits(text.len())?;
-                push_json_string(out, text);
-                Ok(())
-            }
-            _ => Err(Fault::UnknownCharset),
+    fn write_text(
+        &self,
+        out: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+        bytes: &[u8],
+        charset: Charset,
+    ) -> Result<(), Fault> {
+        if charset == Charset::Ascii && !bytes.is_ascii() {
+            return Err(Fault::BadText);
         }
+        let utf8 = if charset.is_utf8() {
+            bytes
+        } else {
+            scratch.clear();
+            charset
+                .decode(bytes, scratch)
+                .map_err(|error| if error.at.is_some() { Fault::BadText } else { Fault::UnknownCharset })?;
+            scratch
+        };
+        let text = str::from_utf8(utf8).map_err(|_| Fault::BadText)?;
+        self.fits(text.len())?;
+        push_json_string(out, text);
+        Ok(())
     }
 
     fn write_dated(&self, out: &mut Vec<u8>, fsp: u8, push: impl FnOnce(&mut Vec<u8>) -> bool) -> Result<(), Fault> {
@@ -340,7 +359,7 @@ mod tests {
         let target = doris_type(column, false).unwrap();
         let plan = ValuePlan::new(column, Some(target), true, quoting, &EncodeOptions::default());
         let mut out = Vec::new();
-        plan.write(&mut out, value)?;
+        plan.write(&mut out, &mut Vec::new(), value)?;
         Ok(String::from_utf8(out).unwrap())
     }
 
@@ -377,6 +396,7 @@ mod tests {
             (M::Double, b, V::Double(-0.0), "-0.0"),
             (M::Decimal { precision: 38, scale: 30 }, b, V::DecimalText(b"-12345678.000000000000000000000000000001"),
                 "\"-12345678.000000000000000000000000000001\""),
+            (M::Decimal { precision: 4, scale: 2 }, b, V::Decimal { bytes: &[0x7e, 0xfd], precision: 4, scale: 2 }, "\"-1.02\""),
             (M::Bit { bits: 1 }, b, V::Bit(1), "1"),
             (M::Bit { bits: 63 }, b, V::Bit(5), "5"),
             (M::Bit { bits: 64 }, b, V::Bit(u64::MAX), "\"18446744073709551615\""),
@@ -398,6 +418,8 @@ mod tests {
             (varchar(), u, text(b"\0\x01\x1f\x7f\"\\\t\n/", u), "\"\\u0000\\u0001\\u001f\x7f\\\"\\\\\\t\\n/\""),
             (varchar(), Charset::Ascii, text(b"abc", Charset::Ascii), "\"abc\""),
             (varchar(), Charset::Utf8mb3, text("é".as_bytes(), Charset::Utf8mb3), "\"é\""),
+            (varchar(), Charset::Latin1, text(b"caf\xe9 \x80 \"\x81", Charset::Latin1), "\"café € \\\"\u{81}\""),
+            (varchar(), Charset::Utf16, text(b"\0a\xd8\x3c\xdf\x88", Charset::Utf16), "\"a🎈\""),
             (M::Binary { bytes: 4 }, b, V::Bytes(b"\xab"), "\"ab000000\""),
             (M::Binary { bytes: 4 }, b, V::Bytes(b"\xab\0\0\0"), "\"ab000000\""),
             (M::VarBinary { max_bytes: 4 }, b, V::Bytes(b"\xab\0"), "\"ab00\""),
@@ -451,6 +473,7 @@ mod tests {
             (M::Text { length_bytes: 4 }, u, text(megabyte.as_bytes(), u), Fault::TooLong { len: 1_048_577, limit: 1_048_576 }),
             (M::Json, b, V::JsonText(megabyte.as_bytes()), Fault::TooLong { len: 1_048_577, limit: 1_048_576 }),
             (M::Blob { length_bytes: 4 }, b, V::Bytes(megabyte.as_bytes()), Fault::TooLong { len: 2_097_154, limit: 1_048_576 }),
+            (M::Decimal { precision: 4, scale: 2 }, b, V::Decimal { bytes: &[0x7e], precision: 4, scale: 2 }, Fault::Malformed),
             (M::Json, b, V::JsonText(b"\"\xff\""), Fault::BadText),
             (M::Double, b, V::Double(f64::NAN), Fault::NotANumber),
             (M::Float, b, V::Float(f32::INFINITY), Fault::NotANumber),
