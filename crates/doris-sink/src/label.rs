@@ -98,7 +98,7 @@ impl Label {
         self.part
     }
 
-    /// What every label of `pipeline` begins with, as plain text (see [`like_prefix`] for SQL).
+    /// What every label of `pipeline` begins with.
     #[must_use]
     pub fn prefix(pipeline: u64) -> String {
         format!("ms1_{pipeline:016x}_")
@@ -109,20 +109,6 @@ impl Label {
     pub fn target_prefix(self) -> String {
         format!("ms1_{:016x}_{:08x}_", self.pipeline, self.target)
     }
-}
-
-/// `prefix` as a SQL `LIKE` pattern: wildcards escaped, `%` at the end. (`_` is a wildcard, and every label has five.)
-#[must_use]
-pub fn like_prefix(prefix: &str) -> String {
-    let mut out = String::new();
-    for c in prefix.chars() {
-        if matches!(c, '_' | '%' | '\\') {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out.push('%');
-    out
 }
 
 impl fmt::Display for Label {
@@ -208,11 +194,5 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Label>(), Err(NotALabel), "{text}");
         }
-    }
-
-    #[test]
-    fn wildcards_of_a_prefix_are_escaped() {
-        assert_eq!(like_prefix(&Label::prefix(10)), "ms1\\_000000000000000a\\_%");
-        assert_eq!(like_prefix("a%\\"), "a\\%\\\\%");
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod batch;
 pub mod classify;
+pub mod client;
 pub mod encode;
 mod error;
 pub mod jsonl;
@@ -19,11 +20,13 @@ pub mod txn;
 pub mod types;
 
 pub use batch::{Batch, Body};
+pub use classify::{AbortOutcome, CommitOutcome};
+pub use client::{ClientOptions, DorisClient, Load, Loaded};
 pub use encode::{EncodeError, EncodeOptions, InvalidDate, KeySpan, Op, RowEncoder, RowMeta};
 pub use error::{Domain, SinkError};
 pub use jsonl::EventEncoder;
 pub use label::Label;
-pub use request::TwoPhase;
+pub use request::{TwoPhase, TxnRef};
 pub use table::{Mode, Refused, TargetTable};
 pub use txn::TxnFact;
 pub use types::DorisType;

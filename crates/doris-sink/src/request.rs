@@ -22,7 +22,6 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.')
 pub struct Credentials {
     header: HeaderValue,
     user: String,
-    password: String,
 }
 
 impl fmt::Debug for Credentials {
@@ -40,17 +39,13 @@ impl Credentials {
         let mut header =
             HeaderValue::from_str(&format!("Basic {pair}")).unwrap_or(HeaderValue::from_static("Basic Og=="));
         header.set_sensitive(true);
-        Self { header, user: user.to_owned(), password: password.to_owned() }
+        Self { header, user: user.to_owned() }
     }
 
     /// The user.
     #[must_use]
     pub fn user(&self) -> &str {
         &self.user
-    }
-
-    pub(crate) fn password(&self) -> &str {
-        &self.password
     }
 
     /// Headers with nothing but the credentials.

@@ -1,0 +1,229 @@
+//! The FE's SQL port: what HTTP does not tell. A thin layer over `millstream_wire`, and readers of what Doris prints.
+
+use core::time::Duration;
+
+use millstream_wire::{ConnectOptions, Connection, Error, ResultSet, SslMode};
+
+use crate::error::{Kind, SinkError};
+use crate::table::{ExistingColumn, ExistingTable, Model};
+use crate::txn::{TxnRow, TxnStatus};
+
+/// The longest a statement may keep silent.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// `text` as a SQL string literal. (Doris takes backslashes for escapes, as MySQL does.)
+pub(crate) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+/// A session that comes back after it broke.
+#[derive(Debug)]
+pub(crate) struct SqlPort {
+    options: ConnectOptions,
+    address: String,
+    session: tokio::sync::Mutex<Option<Connection>>,
+}
+
+/// What a statement came to.
+pub(crate) type SqlResult<T> = Result<T, SinkError>;
+
+fn is_missing(error: &Error) -> bool {
+    error.server_error().is_some_and(|error| {
+        let text = error.message.to_lowercase();
+        matches!(error.code, 1049 | 1051 | 1109 | 1146)
+            || ["unknown table", "unknown database", "doesn't exist", "does not exist", "not exist", "no such"]
+                .iter()
+                .any(|part| text.contains(part))
+    })
+}
+
+impl SqlPort {
+    pub(crate) fn new(host: &str, port: u16, user: &str, password: &str, connect_timeout: Duration, tls: bool) -> Self {
+        // An FE without `enable_ssl` offers no TLS; with it the certificate is the cluster's own.
+        let mode = if tls { SslMode::Preferred } else { SslMode::Disabled };
+        let options = ConnectOptions::tcp(host, port)
+            .user(user)
+            .password(password)
+            .ssl_mode(mode)
+            .connect_timeout(connect_timeout)
+            .read_timeout(Some(READ_TIMEOUT));
+        let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        Self { options, address, session: tokio::sync::Mutex::new(None) }
+    }
+
+    fn error(&self, what: &str, source: Error) -> SinkError {
+        let master = source.server_error().is_some_and(|error| {
+            let text = error.message.to_lowercase();
+            ["not master", "not_master", "lock timeout", "not ready", "rpc"].iter().any(|part| text.contains(part))
+        });
+        let retryable = master || source.is_retryable() || source.is_transport();
+        let what = format!("{what} ({})", self.address);
+        SinkError::new(Kind::Sql { what, retryable, source: Box::new(source) })
+    }
+
+    /// Runs `sql` after the settings it needs. A session that was found broken is replaced once, so every statement sent
+    /// here may be run twice.
+    async fn run(&self, settings: &[&str], sql: &str) -> Result<ResultSet, Error> {
+        let mut guard = self.session.lock().await;
+        // Taken out while in use: a dropped call leaves no session in an unknown state behind.
+        if let Some(mut session) = guard.take().filter(Connection::is_usable) {
+            let result = statements(&mut session, settings, sql).await;
+            if session.is_usable() {
+                *guard = Some(session);
+                return result;
+            }
+        }
+        let mut session = Box::pin(Connection::connect(&self.options)).await?;
+        let result = statements(&mut session, settings, sql).await;
+        if session.is_usable() {
+            *guard = Some(session);
+        }
+        result
+    }
+
+    pub(crate) async fn query(&self, what: &str, sql: &str) -> SqlResult<ResultSet> {
+        self.run(&[], sql).await.map_err(|error| self.error(what, error))
+    }
+
+    pub(crate) async fn query_with(&self, what: &str, settings: &[&str], sql: &str) -> SqlResult<ResultSet> {
+        self.run(settings, sql).await.map_err(|error| self.error(what, error))
+    }
+
+    /// `None` when what it names is not there.
+    pub(crate) async fn query_if_there(&self, what: &str, sql: &str) -> SqlResult<Option<ResultSet>> {
+        match self.run(&[], sql).await {
+            Ok(result) => Ok(Some(result)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(self.error(what, error)),
+        }
+    }
+}
+
+async fn statements(session: &mut Connection, settings: &[&str], sql: &str) -> Result<ResultSet, Error> {
+    for setting in settings {
+        session.execute(setting).await?;
+    }
+    session.query_all(sql).await
+}
+
+/// The rows of `SHOW TRANSACTION`.
+pub(crate) fn txn_rows(result: &ResultSet) -> Vec<TxnRow> {
+    let one = |row: usize| {
+        Some(TxnRow {
+            id: result.text(row, "TransactionId")?.parse().ok()?,
+            label: result.text(row, "Label")?.to_owned(),
+            status: TxnStatus::parse(result.text(row, "TransactionStatus")?),
+        })
+    };
+    (0..result.len()).filter_map(one).collect()
+}
+
+fn yes(text: Option<&str>) -> bool {
+    text.is_some_and(|text| text.eq_ignore_ascii_case("yes") || text.eq_ignore_ascii_case("true"))
+}
+
+/// The columns of `DESC`.
+pub(crate) fn described_columns(result: &ResultSet) -> Vec<ExistingColumn> {
+    let one = |row: usize| {
+        let name = result.text(row, "Field").filter(|name| !name.is_empty())?;
+        Some(ExistingColumn {
+            name: name.to_owned(),
+            type_text: result.text(row, "Type")?.to_owned(),
+            nullable: yes(result.text(row, "Null")),
+            key: yes(result.text(row, "Key")),
+        })
+    };
+    (0..result.len()).filter_map(one).filter(|column| !column.name.starts_with("__DORIS_")).collect()
+}
+
+/// `sql` with the inside of every string literal blanked, byte for byte, so that what is found in it is no comment.
+fn without_literals(sql: &str) -> String {
+    let mut out = Vec::new();
+    let mut quote = None;
+    let mut escaped = false;
+    for b in sql.bytes() {
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some(_) if b == b'\\' => escaped = true,
+            Some(open) if b == open => quote = None,
+            Some(_) => {}
+            None => {
+                if matches!(b, b'\'' | b'"') {
+                    quote = Some(b);
+                }
+                out.push(b.to_ascii_uppercase());
+                continue;
+            }
+        }
+        out.push(if quote.is_none() { b } else { b' ' });
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// What the statement of `SHOW CREATE TABLE` says about the table, beside its columns.
+pub(crate) fn read_create_table(sql: &str, columns: Vec<ExistingColumn>) -> ExistingTable {
+    let plain = without_literals(sql);
+    let found = [
+        ("UNIQUE KEY(", Model::Unique),
+        ("DUPLICATE KEY(", Model::Duplicate),
+        ("AGGREGATE KEY(", Model::Aggregate),
+        ("UNIQUE KEY (", Model::Unique),
+        ("DUPLICATE KEY (", Model::Duplicate),
+        ("AGGREGATE KEY (", Model::Aggregate),
+    ]
+    .into_iter()
+    .find_map(|(words, model)| Some((plain.find(words)?.checked_add(words.len())?, model)));
+    let (model, keys) = match found {
+        Some((start, model)) => {
+            let rest = sql.get(start..).unwrap_or_default();
+            let list = rest.split(')').next().unwrap_or_default();
+            let names = list.split(',').map(|name| name.trim().trim_matches('`').to_owned());
+            (model, names.filter(|name| !name.is_empty()).collect())
+        }
+        None => (Model::Other, Vec::new()),
+    };
+    let properties = plain.find("PROPERTIES").and_then(|at| sql.get(at..)).unwrap_or_default();
+    let property = |name: &str| {
+        let (_, rest) = properties.split_once(&format!("\"{name}\""))?;
+        let value = rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('"')?;
+        Some(value.split('"').next()?.to_ascii_lowercase())
+    };
+    ExistingTable {
+        model,
+        columns,
+        keys,
+        sequence_type: property("function_column.sequence_type"),
+        sequence_col: property("function_column.sequence_col"),
+        merge_on_write: property("enable_unique_key_merge_on_write").as_deref() == Some("true"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_are_quoted() {
+        assert_eq!(literal("a'b\\_%"), "'a''b\\\\_%'");
+    }
+
+    #[test]
+    fn a_create_statement_is_read() {
+        let sql = "CREATE TABLE `t` (\n  `id` bigint NOT NULL COMMENT \"DUPLICATE KEY(`x`)\",\n  `b` int NULL COMMENT 'it''s \\' \"'\n\
+             ) ENGINE=OLAP\nUNIQUE KEY(`id`, `b`)\nCOMMENT 'OLAP'\nDISTRIBUTED BY HASH(`id`) BUCKETS AUTO\nPROPERTIES (\n\
+             \"replication_allocation\" = \"tag.location.default: 1\",\n\"enable_unique_key_merge_on_write\" = \"true\",\n\
+             \"function_column.sequence_type\" = \"BIGINT\"\n);";
+        let table = read_create_table(sql, Vec::new());
+        assert_eq!((table.model, table.keys.join("+").as_str()), (Model::Unique, "id+b"));
+        assert_eq!(table.sequence_type.as_deref(), Some("bigint"));
+        assert!(table.merge_on_write && table.sequence_col.is_none());
+
+        let sql = "create table t (a int) duplicate key(a) distributed by random properties (\"function_column.sequence_col\"=\"a\")";
+        let table = read_create_table(sql, Vec::new());
+        assert_eq!((table.model, table.keys.join("+").as_str()), (Model::Duplicate, "a"));
+        assert_eq!((table.sequence_col.as_deref(), table.merge_on_write), (Some("a"), false));
+
+        assert_eq!(read_create_table("", Vec::new()).model, Model::Other);
+        assert_eq!(read_create_table("UNIQUE KEY(", Vec::new()).keys, Vec::<String>::new());
+    }
+}
