@@ -1,0 +1,173 @@
+//! The thin side of the snapshot: sessions, watermarks and chunks over a connection.
+
+use millstream_binlog::{GtidSet, Position, TableSchema, Uuid};
+use millstream_wire::{Connection, Row};
+
+use super::ReadError;
+use super::sql::TableSql;
+use super::values::{Mismatch, select_values};
+use crate::key::KeyCodec;
+use crate::merge::{Covered, Key};
+
+/// How a chunk session runs, whatever the server's defaults: text in the columns' own character sets, UTC, dates as they
+/// are stored (in comparisons too), and a new read view for every statement.
+const SETUP: [&str; 3] = [
+    "SET SESSION character_set_results = NULL, time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES', autocommit = 1",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+    "SET SESSION sql_select_limit = 18446744073709551615, max_execution_time = 0",
+];
+
+/// Makes a connection a chunk session.
+///
+/// # Errors
+/// The server refuses, or the connection breaks.
+pub async fn session_setup(connection: &mut Connection) -> Result<(), ReadError> {
+    for statement in SETUP {
+        connection.execute(statement).await.map_err(|e| ReadError::wire("setting up a snapshot session", e))?;
+    }
+    Ok(())
+}
+
+/// Transactions that are surely visible to statements that begin after this: `@@GLOBAL.gtid_executed` (design 3.2).
+///
+/// # Errors
+/// The connection breaks, or the answer is no GTID set.
+pub async fn low_watermark(connection: &mut Connection) -> Result<GtidSet, ReadError> {
+    const STATEMENT: &str = "SELECT @@GLOBAL.gtid_executed";
+    let text = scalar(connection, STATEMENT, "reading the low watermark").await?;
+    text.parse().map_err(|_| ReadError::answer(STATEMENT, "did not answer with a GTID set"))
+}
+
+/// The end of the log: above everything that statements before this could have seen.
+///
+/// # Errors
+/// The connection breaks, a missing REPLICATION CLIENT grant, or a server without a log.
+pub async fn high_watermark(connection: &mut Connection) -> Result<Position, ReadError> {
+    let statement = binlog_status(connection.server_version());
+    let status = connection.query_all(statement).await.map_err(|e| ReadError::wire("reading the end of the log", e))?;
+    let file = status.text(0, "File").filter(|file| !file.is_empty());
+    let offset = status.text(0, "Position").and_then(|offset| offset.parse().ok());
+    match (file, offset) {
+        (Some(file), Some(offset)) => Ok(Position::new(file, offset)),
+        _ => Err(ReadError::answer(statement, "names no position; is log_bin on?")),
+    }
+}
+
+/// SHOW BINARY LOG STATUS came with MySQL 8.2, and 8.4 knows nothing else.
+fn binlog_status(version: &str) -> &'static str {
+    let mut numbers = version.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
+    let version_number = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if version.contains("MariaDB") || version_number < (8, 2) { "SHOW MASTER STATUS" } else { "SHOW BINARY LOG STATUS" }
+}
+
+/// Which server this is.
+///
+/// # Errors
+/// The connection breaks, or the answer is no UUID.
+pub async fn server_uuid(connection: &mut Connection) -> Result<Uuid, ReadError> {
+    const STATEMENT: &str = "SELECT @@GLOBAL.server_uuid";
+    let text = scalar(connection, STATEMENT, "asking for the server's UUID").await?;
+    text.parse().map_err(|_| ReadError::answer(STATEMENT, "did not answer with a UUID"))
+}
+
+async fn scalar(
+    connection: &mut Connection,
+    statement: &'static str,
+    during: &'static str,
+) -> Result<String, ReadError> {
+    let answer = connection.query_all(statement).await.map_err(|e| ReadError::wire(during, e))?;
+    answer.scalar().map(str::to_owned).ok_or_else(|| ReadError::answer(statement, "gave no answer"))
+}
+
+/// The rows of a chunk.
+#[derive(Debug)]
+pub struct ChunkRows {
+    /// Encoded key and row, in key order.
+    pub rows: Vec<(Key, Row)>,
+    /// How far the range is covered.
+    pub covered: Covered,
+    /// Bytes of all rows and keys.
+    pub bytes: usize,
+    /// The SELECT was left before its end: drop the connection instead of reading the rest.
+    pub abandon_connection: bool,
+}
+
+/// Bytes that a kept row takes beside its packet and key: handles, not content.
+const ROW_OVERHEAD: usize = 96;
+
+/// What a chunk is read from.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkTable<'t> {
+    /// The table.
+    pub schema: &'t TableSchema,
+    /// Its key.
+    pub codec: &'t KeyCodec,
+    /// Its statements.
+    pub sql: &'t TableSql,
+}
+
+/// Reads the rows of (low, high] in key order: at most `limit_rows`, and no further row once they take `limit_bytes`. At
+/// least one row is read if there is one.
+///
+/// # Errors
+/// The connection breaks, a row is not what the catalog says, or keys do not come in order.
+pub async fn read_chunk(
+    connection: &mut Connection,
+    table: ChunkTable<'_>,
+    low: Option<&[u8]>,
+    high: Option<&[u8]>,
+    limit_rows: u64,
+    limit_bytes: usize,
+) -> Result<ChunkRows, ReadError> {
+    const DURING: &str = "reading a chunk";
+    let ChunkTable { schema, codec, sql } = table;
+    let name = || format!("{}.{}", schema.database, schema.table);
+    let text = sql.chunk(low, high, limit_rows).map_err(|e| ReadError::key(name(), e))?;
+    let statement = connection.prepare(&text).await.map_err(|e| ReadError::wire(DURING, e))?;
+    let mut result = connection.execute_statement(&statement, &[]).await.map_err(|e| ReadError::wire(DURING, e))?;
+    let mut rows: Vec<(Key, Row)> = Vec::new();
+    let mut bytes = 0_usize;
+    let mut key = Vec::new();
+    let mut cut_by_bytes = false;
+    while let Some(row) = result.next().await.map_err(|e| ReadError::wire(DURING, e))? {
+        key.clear();
+        encode_key(schema, codec, &row, &mut key)?;
+        let above = rows.last().map_or(low, |(last, _)| Some(last));
+        if above.is_some_and(|above| *above >= *key) || high.is_some_and(|high| *high < *key) {
+            return Err(ReadError::order(name()));
+        }
+        bytes = bytes.saturating_add(row.packet().len()).saturating_add(key.len()).saturating_add(ROW_OVERHEAD);
+        rows.push((key.as_slice().into(), row));
+        if bytes >= limit_bytes {
+            cut_by_bytes = true;
+            break;
+        }
+    }
+    let full = u64::try_from(rows.len()).unwrap_or(u64::MAX) >= limit_rows;
+    let covered = match rows.last() {
+        Some((last, _)) if full || cut_by_bytes => Covered::UpTo(last.clone()),
+        _ => Covered::ToEnd,
+    };
+    // After the last row that was asked for only the end of the result is left.
+    let abandon_connection = cut_by_bytes && !full;
+    if !abandon_connection {
+        connection.close_statement(statement).await.map_err(|e| ReadError::wire(DURING, e))?;
+    }
+    Ok(ChunkRows { rows, covered, bytes, abandon_connection })
+}
+
+/// Encodes the key of a row and checks all of its values against the catalog on the way.
+fn encode_key(schema: &TableSchema, codec: &KeyCodec, row: &Row, key: &mut Vec<u8>) -> Result<(), ReadError> {
+    let name = || format!("{}.{}", schema.database, schema.table);
+    let mut key_values = Vec::with_capacity(schema.key.len());
+    for (ordinal, value) in select_values(schema, row).enumerate() {
+        let value = value.map_err(|Mismatch { ordinal, what }| {
+            ReadError::value(name(), schema.columns.get(ordinal).map_or("", |c| c.name.as_str()), what)
+        })?;
+        if schema.key.contains(&ordinal) {
+            key_values.push((ordinal, value));
+        }
+    }
+    let value = |ordinal: usize| key_values.iter().find(|(o, _)| *o == ordinal).map(|(_, v)| *v);
+    codec.encode(value, key).map_err(|e| ReadError::key(name(), e))
+}
