@@ -1,7 +1,7 @@
 use core::fmt;
 use std::io;
 
-use millstream_wire::codec::ParseError;
+use millstream_wire::codec::{ParseError, ParseErrorKind};
 
 use crate::header::EventType;
 use crate::table::SchemaMismatch;
@@ -79,6 +79,7 @@ impl Error {
     #[must_use]
     pub fn is_malformed(&self) -> bool {
         matches!(*self.0, Kind::Malformed { .. } | Kind::Compressed { .. } | Kind::File { .. })
+            && !self.is_unsupported()
     }
 
     /// The event's CRC32 does not match its bytes: they were damaged on the way or at rest. Reading again may help.
@@ -90,7 +91,11 @@ impl Error {
     /// A valid construct that this crate does not read, or an event type it does not know.
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
-        matches!(*self.0, Kind::Unsupported { .. } | Kind::Unknown { .. })
+        match &*self.0 {
+            Kind::Unsupported { .. } | Kind::Unknown { .. } => true,
+            Kind::Malformed { source, .. } => source.kind == ParseErrorKind::Unsupported,
+            _ => false,
+        }
     }
 
     /// A limit of [`DecoderOptions`](crate::DecoderOptions) or of the format was reached.
@@ -131,6 +136,9 @@ impl fmt::Display for Place {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
+            Kind::Malformed { place, source } if self.is_unsupported() => {
+                write!(f, "{place}: {} is not supported", source.field)
+            }
             Kind::Malformed { place, source } => {
                 write!(f, "malformed {place}, at its byte {}", place.end.saturating_sub(source.left))
             }

@@ -331,8 +331,18 @@ fn read_physical(ty: u8, meta: &mut Reader<'_>) -> Result<Physical, ParseError> 
                 other => return Err(meta.error("STRING metadata", ParseErrorKind::BadTag(other))),
             }
         }
-        // Temporal types before 5.6, TYPED_ARRAY, MariaDB's compressed columns, and what nobody knows yet.
-        _ => return Err(meta.error("column type", ParseErrorKind::Unsupported)),
+        _ => {
+            let what = match ty {
+                0 => "DECIMAL column of before MySQL 5.0",
+                7 | 11 | 12 => {
+                    "TIMESTAMP, TIME or DATETIME column of before MySQL 5.6 (ALTER TABLE ... FORCE converts it)"
+                }
+                20 => "TYPED_ARRAY column",
+                140 | 141 => "compressed column of MariaDB",
+                _ => "column type",
+            };
+            return Err(meta.error(what, ParseErrorKind::Unsupported));
+        }
     };
     Ok(Physical { code, meta })
 }

@@ -148,7 +148,7 @@ pub enum ColumnType {
 }
 
 impl fmt::Display for ColumnType {
-    /// As in a CREATE TABLE, but with lengths in bytes and without labels.
+    /// As in a CREATE TABLE, but with lengths in bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let int = |f: &mut fmt::Formatter<'_>, name: &str, unsigned: bool| {
             f.write_str(name)?;
@@ -189,11 +189,19 @@ impl fmt::Display for ColumnType {
                 3 => "MEDIUMBLOB",
                 _ => "LONGBLOB",
             }),
-            Self::Enum { labels, .. } => write!(f, "ENUM of {} labels", labels.len()),
-            Self::Set { labels, .. } => write!(f, "SET of {} labels", labels.len()),
+            Self::Enum { labels, .. } => write_labels(f, "ENUM", labels),
+            Self::Set { labels, .. } => write_labels(f, "SET", labels),
             Self::Json => f.write_str("JSON"),
             Self::Geometry => f.write_str("GEOMETRY"),
             Self::Vector => f.write_str("VECTOR"),
         }
     }
+}
+
+fn write_labels(f: &mut fmt::Formatter<'_>, name: &str, labels: &[String]) -> fmt::Result {
+    f.write_str(name)?;
+    for (i, label) in labels.iter().enumerate() {
+        write!(f, "{}'{}'", if i == 0 { '(' } else { ',' }, label.replace('\'', "''"))?;
+    }
+    f.write_str(if labels.is_empty() { "" } else { ")" })
 }

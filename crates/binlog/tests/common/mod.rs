@@ -1,5 +1,7 @@
 //! Reading whole logs the way an engine would, and touching everything in them.
 
+#![allow(dead_code, reason = "not every test file needs all of it")]
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +13,6 @@ use millstream_binlog::{
 pub(crate) const LIMIT: usize = 1 << 30;
 
 /// A folder of the corpus beside the repository; not everybody has it.
-#[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn corpus(part: &str) -> Option<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus").join(part);
     if !dir.is_dir() {
@@ -22,7 +23,6 @@ pub(crate) fn corpus(part: &str) -> Option<PathBuf> {
 }
 
 /// The logs that live in the repository, with their names.
-#[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn fixtures() -> Vec<(String, Vec<u8>)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let mut all: Vec<_> = std::fs::read_dir(dir)
@@ -52,7 +52,6 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// Nothing seen yet, but the same tables.
-    #[allow(dead_code, reason = "not every test file needs it")]
     pub(crate) fn with_tables(&self) -> Self {
         Self { tables: self.tables.clone(), ..Self::default() }
     }
