@@ -14,7 +14,36 @@
 //! * [`query`], [`prepare`], [`dump`]: the state machines over those answers;
 //! * [`server`]: the few packets that a server for tests has to write and read.
 //!
-//! Feature `client` (default) adds `Connection`, `Rows` and `BinlogStream` over tokio and rustls.
+//! Feature `client` (default) adds `Connection`, `Rows` and `BinlogStream` over tokio and rustls:
+//!
+//! ```no_run
+//! # #[cfg(feature = "client")]
+//! # async fn example() -> Result<(), millstream_wire::Error> {
+//! use millstream_wire::{BinlogDump, ConnectOptions, Connection, DumpStart, Value};
+//!
+//! let options = ConnectOptions::tcp("127.0.0.1", 3306).user("repl").password("secret");
+//! let mut connection = Connection::connect(&options).await?;
+//!
+//! // Small results as a whole, large ones row by row.
+//! let status = connection.query_all("SHOW BINARY LOG STATUS").await?;
+//! let file = status.text(0, "File").unwrap_or_default().to_owned();
+//! let statement = connection.prepare("SELECT id, name FROM shop.orders WHERE id > ? ORDER BY id").await?;
+//! let mut rows = connection.execute_statement(&statement, &[Value::Int(0)]).await?;
+//! while let Some(row) = rows.next().await? {
+//!     for value in row.values() {
+//!         let value: Value<'_> = value?;
+//!     }
+//! }
+//!
+//! let start = DumpStart::Position { file, position: 4 };
+//! let dump = BinlogDump::new(start, 4711, "7e51f3a0-0b5c-4bd1-9f5e-0d8f6f0f3a11");
+//! let mut events = connection.dump(dump).await?;
+//! while let Some(event) = events.next().await? {
+//!     println!("an event of {} bytes", event.len());
+//! }
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod auth;

@@ -395,13 +395,15 @@ async fn dump_begins(s: &mut Server) {
     s.send(&server::ok(0)).await;
     assert_eq!(s.command().await[..5], [0x15, 7, 0, 0, 0]);
     s.send(&server::ok(0)).await;
-    assert_eq!(s.command().await[..7], [0x1e, 2, 0, 7, 0, 0, 0]);
+    let request = s.command().await;
+    assert_eq!((request[0], &request[2..7]), (0x1e, &[0, 7, 0, 0, 0][..]));
 }
 
 #[tokio::test]
 async fn events_come_whole_and_batched_and_the_end_is_told() {
     let big = vec![9u8; MAX_FRAME + 100];
     let expected = [b"first".to_vec(), b"second".to_vec(), big.clone(), b"last".to_vec()];
+    let non_blocking = BinlogDump { non_blocking: true, ..dump() };
     for pipe in [7, 1 << 20] {
         let events = expected.clone();
         let (c, server) = connected(pipe, move |mut s| async move {
@@ -412,7 +414,7 @@ async fn events_come_whole_and_batched_and_the_end_is_told() {
             s.send(&[0xfe, 0, 0, 2, 0]).await;
         })
         .await;
-        let mut stream = c.dump(dump()).await.unwrap();
+        let mut stream = c.dump(non_blocking.clone()).await.unwrap();
         let mut got = Vec::new();
         while let Some(event) = stream.next().await.unwrap() {
             got.push(event.to_vec());
@@ -425,6 +427,23 @@ async fn events_come_whole_and_batched_and_the_end_is_told() {
         assert!(stream.next().await.unwrap().is_none() && stream.try_next().unwrap().is_none());
         server.await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_dump_that_waits_for_more_has_no_end() {
+    let (c, server) = connected(4096, |mut s| async move {
+        dump_begins(&mut s).await;
+        s.send(b"\0event").await;
+        s.send(&[0xfe, 0, 0, 2, 0]).await;
+        s
+    })
+    .await;
+    let mut stream = c.dump(dump()).await.unwrap();
+    assert!(stream.next().await.unwrap().is_some());
+    let e = stream.next().await.unwrap_err();
+    assert!(e.is_retryable() && e.to_string().contains("the server ended the dump"), "{e}");
+    assert!(!stream.next().await.unwrap_err().is_retryable());
+    drop(server.await.unwrap());
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::channel::Channel;
 use super::connection::Connection;
 use crate::command::{self, DUMP_HEARTBEAT_V2, DUMP_NON_BLOCK};
 use crate::dump;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 
 /// Where a dump starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +92,17 @@ impl BinlogDump {
     }
 }
 
+const DURING: &str = "waiting for the next binlog event";
+
+/// A dump that waits for more has no end: servers before 8.0 end it in this way when they kill it.
+#[cold]
+fn ended_by_server() -> std::io::Error {
+    std::io::Error::new(
+        std::io::ErrorKind::UnexpectedEof,
+        "the server ended the dump: it is going down, or another replica has the same uuid or server id",
+    )
+}
+
 /// How long a server may search its logs for the start of a dump before it sends anything.
 const FIRST_EVENT_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -128,7 +139,7 @@ impl Connection {
         self.drain().await?;
         self.channel.send_command(&request).await?;
         let silence = dump.silence(self.channel.timeout);
-        Ok(BinlogStream { channel: self.channel, silence, begun: false, ended: false })
+        Ok(BinlogStream { channel: self.channel, silence, non_blocking: dump.non_blocking, begun: false, ended: false })
     }
 }
 
@@ -137,6 +148,7 @@ impl Connection {
 pub struct BinlogStream {
     channel: Channel,
     silence: Option<Duration>,
+    non_blocking: bool,
     begun: bool,
     ended: bool,
 }
@@ -160,7 +172,7 @@ impl BinlogStream {
                 return Ok(None);
             }
             let patience = if self.begun { self.silence } else { self.silence.map(|s| s.max(FIRST_EVENT_PATIENCE)) };
-            self.channel.fill("waiting for the next binlog event", patience).await?;
+            self.channel.fill(DURING, patience).await?;
         }
     }
 
@@ -179,9 +191,13 @@ impl BinlogStream {
         self.begun = true;
         match dump::event(packet) {
             Ok(Some(event)) => Ok(Some(event)),
-            Ok(None) => {
+            Ok(None) if self.non_blocking => {
                 self.ended = true;
                 Ok(None)
+            }
+            Ok(None) => {
+                self.channel.mark_broken();
+                Err(Error::new(Kind::Transport { during: DURING, target: None, source: ended_by_server() }))
             }
             Err(e) => {
                 self.channel.mark_broken();
