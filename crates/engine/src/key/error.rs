@@ -15,6 +15,10 @@ impl UnsupportedKey {
         Self(Box::new((format!("{}.{}", table.database, table.table), None, "has no primary key")))
     }
 
+    pub(crate) fn prefix(table: &TableSchema, column: &str) -> Self {
+        Self::new(table, column, "is only in the key with its first characters")
+    }
+
     /// The table, `db.table`.
     #[must_use]
     pub fn table(&self) -> &str {

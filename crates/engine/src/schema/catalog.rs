@@ -1,0 +1,337 @@
+//! The captured tables as the server's catalog describes them.
+
+use core::fmt;
+use std::collections::BTreeMap;
+
+use millstream_binlog::TableSchema;
+use millstream_wire::{Connection, ResultSet};
+
+use super::column_type::{ColumnRow, column};
+use crate::config::{NameCase, TablePatterns};
+use crate::key::{KeyCodec, UnsupportedKey};
+use crate::snapshot::sql::quoted;
+
+/// What is captured now.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    /// How the server compares names.
+    pub case: NameCase,
+    /// The tables, by database and name.
+    pub tables: Vec<CatalogTable>,
+    /// What is odd but no reason to stop: patterns that match nothing, views that were left out.
+    pub warnings: Vec<String>,
+}
+
+/// One captured table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogTable {
+    /// Its columns, invisible and generated ones included, and its primary key.
+    pub schema: TableSchema,
+    /// Its storage engine.
+    pub engine: String,
+    /// A column of which the primary key holds only the beginning.
+    pub prefix_column: Option<String>,
+}
+
+impl CatalogTable {
+    /// The codec of its key.
+    ///
+    /// # Errors
+    /// No key, or one whose order is not known to be reproduced by bytes.
+    pub fn key_codec(&self) -> Result<KeyCodec, UnsupportedKey> {
+        match &self.prefix_column {
+            Some(column) => Err(UnsupportedKey::prefix(&self.schema, column)),
+            None => KeyCodec::new(&self.schema),
+        }
+    }
+}
+
+/// The catalog could not be read, or does not hold what the configuration asks for.
+#[derive(Debug)]
+pub struct CatalogError(Box<Kind>);
+
+#[derive(Debug)]
+enum Kind {
+    Wire(millstream_wire::Error),
+    Answer(&'static str),
+    Tables(Vec<String>),
+}
+
+impl CatalogError {
+    /// Problems with the configured tables, each with the way out; empty when the connection was the reason.
+    #[must_use]
+    pub fn problems(&self) -> &[String] {
+        match &*self.0 {
+            Kind::Tables(problems) => problems,
+            Kind::Wire(_) | Kind::Answer(_) => &[],
+        }
+    }
+
+    /// The connection's error, when that was the reason.
+    #[must_use]
+    pub fn connection(&self) -> Option<&millstream_wire::Error> {
+        match &*self.0 {
+            Kind::Wire(e) => Some(e),
+            Kind::Answer(_) | Kind::Tables(_) => None,
+        }
+    }
+
+    fn answer(what: &'static str) -> Self {
+        Self(Box::new(Kind::Answer(what)))
+    }
+}
+
+impl fmt::Display for CatalogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Kind::Wire(_) => f.write_str("the source's catalog could not be read"),
+            Kind::Answer(what) => write!(f, "the source's catalog does not make sense: {what}"),
+            Kind::Tables(problems) => f.write_str(&problems.join("\n")),
+        }
+    }
+}
+
+impl core::error::Error for CatalogError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match &*self.0 {
+            Kind::Wire(e) => Some(e),
+            Kind::Answer(_) | Kind::Tables(_) => None,
+        }
+    }
+}
+
+impl From<millstream_wire::Error> for CatalogError {
+    fn from(e: millstream_wire::Error) -> Self {
+        Self(Box::new(Kind::Wire(e)))
+    }
+}
+
+/// Generated invisible keys are in the log whether or not the catalog shows them.
+const SHOW_GENERATED_KEYS: &str = "SET /*!80030 SESSION show_gipk_in_create_table_and_information_schema = ON, */ \
+                                   SESSION sql_mode = ''";
+
+/// Reads the captured tables. The connection's results must be in utf8mb4, as they are after connecting.
+///
+/// # Errors
+/// The connection breaks, or tables cannot be captured: all of them at once.
+pub async fn read(connection: &mut Connection, patterns: &TablePatterns) -> Result<Catalog, CatalogError> {
+    connection.execute(SHOW_GENERATED_KEYS).await?;
+    let case = connection.query_all("SELECT @@GLOBAL.lower_case_table_names").await?;
+    let case = case.scalar().and_then(|n| n.parse().ok()).map(NameCase::from_lower_case_table_names);
+    let case = case.ok_or_else(|| CatalogError::answer("lower_case_table_names is no number"))?;
+    let listed = connection
+        .query_all(
+            "SELECT TABLE_SCHEMA AS d, TABLE_NAME AS t, TABLE_TYPE AS k, ENGINE AS e FROM information_schema.TABLES \
+             WHERE TABLE_SCHEMA NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys') ORDER BY 1, 2",
+        )
+        .await?;
+    let listed: Vec<Listed> = (0..listed.len())
+        .filter_map(|row| {
+            Some(Listed {
+                database: listed.text(row, "d")?.to_owned(),
+                table: listed.text(row, "t")?.to_owned(),
+                base: listed.text(row, "k")? == "BASE TABLE",
+                engine: listed.text(row, "e").unwrap_or_default().to_owned(),
+            })
+        })
+        .collect();
+    let Selection { chosen, mut problems, warnings } = select(patterns, case, &listed);
+    let collations = collations(connection).await?;
+    let mut tables = Vec::new();
+    for listed in chosen {
+        match table(connection, listed, &collations).await? {
+            Ok(table) => tables.push(table),
+            Err(mut found) => problems.append(&mut found),
+        }
+    }
+    if problems.is_empty() {
+        Ok(Catalog { case, tables, warnings })
+    } else {
+        Err(CatalogError(Box::new(Kind::Tables(problems))))
+    }
+}
+
+/// A row of `information_schema.TABLES`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Listed {
+    database: String,
+    table: String,
+    base: bool,
+    engine: String,
+}
+
+struct Selection<'a> {
+    chosen: Vec<&'a Listed>,
+    problems: Vec<String>,
+    warnings: Vec<String>,
+}
+
+/// Chooses base tables; says which patterns found nothing.
+fn select<'a>(patterns: &TablePatterns, case: NameCase, listed: &'a [Listed]) -> Selection<'a> {
+    let chosen: Vec<&Listed> =
+        listed.iter().filter(|l| l.base && patterns.captures(&l.database, &l.table, case)).collect();
+    let (mut problems, mut warnings) = (Vec::new(), Vec::new());
+    for pattern in patterns.include() {
+        let mut matching = listed.iter().filter(|l| pattern.matches(&l.database, &l.table, case)).peekable();
+        match (matching.peek(), pattern.is_exact()) {
+            (None, true) => problems.push(format!(
+                "source.tables: the table {pattern} does not exist, or this user may not see it; create it, correct the \
+                 name, or GRANT SELECT ON {}.{} TO the user",
+                quoted(pattern.database()),
+                quoted(pattern.table())
+            )),
+            (None, false) => warnings.push(format!("source.tables: no table matches \"{pattern}\"")),
+            (Some(_), exact) => {
+                let views: Vec<&Listed> = matching.filter(|l| !l.base).collect();
+                match views.first() {
+                    Some(_) if exact => {
+                        problems.push(format!("source.tables: {pattern} is no base table but a view or a sequence"));
+                    }
+                    Some(_) => {
+                        warnings.push(format!("\"{pattern}\": {} view(s) or sequence(s) are left out", views.len()));
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+    if chosen.is_empty() && problems.is_empty() {
+        problems.push(
+            "source.tables: no table to capture: no pattern matches a table that this user may see, or exclusions take \
+             them all"
+                .to_owned(),
+        );
+    }
+    Selection { chosen, problems, warnings }
+}
+
+async fn collations(connection: &mut Connection) -> Result<BTreeMap<String, u16>, CatalogError> {
+    let rows = connection.query_all("SELECT COLLATION_NAME AS n, ID AS i FROM information_schema.COLLATIONS").await?;
+    Ok((0..rows.len())
+        .filter_map(|row| Some((rows.text(row, "n")?.to_owned(), rows.text(row, "i")?.parse().ok()?)))
+        .collect())
+}
+
+async fn table(
+    connection: &mut Connection,
+    listed: &Listed,
+    collations: &BTreeMap<String, u16>,
+) -> Result<Result<CatalogTable, Vec<String>>, CatalogError> {
+    let Listed { database, table, engine, .. } = listed;
+    let place = format!("TABLE_SCHEMA = {} AND TABLE_NAME = {}", text_literal(database), text_literal(table));
+    let columns = connection
+        .query_all(&format!(
+            "SELECT COLUMN_NAME AS name, IS_NULLABLE AS nullable, DATA_TYPE AS data_type, COLUMN_TYPE AS column_type, \
+             CHARACTER_MAXIMUM_LENGTH AS characters, CHARACTER_OCTET_LENGTH AS octets, NUMERIC_PRECISION AS p, \
+             NUMERIC_SCALE AS s, DATETIME_PRECISION AS fsp, CHARACTER_SET_NAME AS charset, COLLATION_NAME AS collation \
+             FROM information_schema.COLUMNS WHERE {place} ORDER BY ORDINAL_POSITION"
+        ))
+        .await?;
+    let key = connection
+        .query_all(&format!(
+            "SELECT COLUMN_NAME AS name, SUB_PART AS part FROM information_schema.STATISTICS WHERE {place} AND \
+             INDEX_NAME = 'PRIMARY' ORDER BY SEQ_IN_INDEX"
+        ))
+        .await?;
+    let mut problems = Vec::new();
+    let mut schema =
+        TableSchema { database: database.clone(), table: table.clone(), columns: Vec::new(), key: Vec::new() };
+    for row in 0..columns.len() {
+        match column(&column_row(&columns, row, collations)) {
+            Ok(column) => schema.columns.push(column),
+            Err(problem) => problems.push(format!(
+                "{database}.{table}: {problem}; exclude the table with \"!{database}.{table}\" in source.tables"
+            )),
+        }
+    }
+    if schema.columns.is_empty() && problems.is_empty() {
+        problems.push(format!(
+            "{database}.{table}: its columns are not visible; GRANT SELECT ON {}.{} TO the user",
+            quoted(database),
+            quoted(table)
+        ));
+    }
+    let mut prefix_column = None;
+    for row in 0..key.len() {
+        let name = key.text(row, "name").unwrap_or_default();
+        if key.value(row, "part").is_some() {
+            prefix_column = Some(name.to_owned());
+        }
+        schema.key.extend(schema.columns.iter().position(|c| c.name == name));
+    }
+    if problems.is_empty() {
+        Ok(Ok(CatalogTable { schema, engine: engine.clone(), prefix_column }))
+    } else {
+        Ok(Err(problems))
+    }
+}
+
+fn column_row<'a>(rows: &'a ResultSet, row: usize, collations: &BTreeMap<String, u16>) -> ColumnRow<'a> {
+    let number = |name| rows.text(row, name).and_then(|n| n.parse().ok());
+    ColumnRow {
+        name: rows.text(row, "name").unwrap_or_default(),
+        nullable: rows.text(row, "nullable") == Some("YES"),
+        data_type: rows.text(row, "data_type").unwrap_or_default(),
+        column_type: rows.text(row, "column_type").unwrap_or_default(),
+        characters: number("characters"),
+        octets: number("octets"),
+        precision: number("p"),
+        scale: number("s"),
+        fsp: number("fsp"),
+        charset: rows.text(row, "charset"),
+        collation: rows.text(row, "collation").and_then(|name| collations.get(name).copied()),
+    }
+}
+
+/// A string literal that needs no escaping. Names are utf8mb3 in the catalog.
+fn text_literal(text: &str) -> String {
+    let mut literal = String::from("_utf8mb4 X'");
+    for b in text.bytes() {
+        literal.extend(char::from_digit(u32::from(b >> 4), 16));
+        literal.extend(char::from_digit(u32::from(b & 15), 16));
+    }
+    literal.push('\'');
+    literal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(names: &[&str]) -> Vec<Listed> {
+        names
+            .iter()
+            .map(|name| {
+                let (base, name) = name.strip_prefix("view ").map_or((true, *name), |n| (false, n));
+                let (database, table) = name.split_once('.').unwrap();
+                let engine = "InnoDB".to_owned();
+                Listed { database: database.to_owned(), table: table.to_owned(), base, engine }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn patterns_choose_tables_and_say_what_they_miss() {
+        let all = listed(&["crm.users", "shop.items", "shop.orders", "view shop.report", "shop.tmp_1"]);
+        for (patterns, chosen, problems, warnings) in [
+            (vec!["shop.*", "!shop.tmp_*"], vec!["items", "orders"], 0, 1),
+            (vec!["crm.users", "crm.leads"], vec!["users"], 1, 0),
+            (vec!["crm.*", "other.*"], vec!["users"], 0, 1),
+            (vec!["other.*"], vec![], 1, 1),
+            (vec!["shop.report"], vec![], 1, 0),
+            (vec!["crm.users", "!crm.*"], vec![], 1, 0),
+        ] {
+            let parsed = TablePatterns::parse(&patterns).unwrap();
+            let selection = select(&parsed, NameCase::Sensitive, &all);
+            let names: Vec<&str> = selection.chosen.iter().map(|l| l.table.as_str()).collect();
+            assert_eq!(names, chosen, "{patterns:?}");
+            assert_eq!(selection.problems.len(), problems, "{patterns:?} {:?}", selection.problems);
+            assert_eq!(selection.warnings.len(), warnings, "{patterns:?} {:?}", selection.warnings);
+        }
+    }
+
+    #[test]
+    fn names_are_hexadecimal_in_statements() {
+        assert_eq!(text_literal("a'é"), "_utf8mb4 X'6127c3a9'");
+    }
+}
