@@ -199,6 +199,14 @@ impl ValuePlan {
                 push_json_string(out, text);
                 Ok(())
             }
+            (Kind::Json, ColumnValue::Json(document)) => {
+                scratch.clear();
+                document.write_to(scratch).map_err(|_| Fault::Malformed)?;
+                let text = str::from_utf8(scratch).map_err(|_| Fault::BadText)?;
+                self.fits(text.len())?;
+                push_json_string(out, text);
+                Ok(())
+            }
             (Kind::Vector, ColumnValue::Vector(bytes)) => self.write_vector(out, bytes),
             _ => Err(Fault::Mismatch),
         }
