@@ -29,6 +29,8 @@ mod sql;
 mod table;
 mod target;
 mod txn;
+#[cfg(test)]
+mod txn_table;
 mod types;
 mod world;
 

@@ -3,4 +3,6 @@
 
 mod client;
 mod first;
+mod quality;
+mod refusals;
 mod semantics;
