@@ -313,6 +313,16 @@ fn lost(shared: &Shared, table: &str, label: &str, op: Op, state: LostAt) -> boo
     shared.knob(table, label, pick).is_some()
 }
 
+/// F8 of a commit at PRECOMMITTED: it never reached the front end.
+fn request_lost(shared: &Shared, db: &str, selector: &Selector) -> bool {
+    let target = {
+        let world = shared.world();
+        let Some(txns) = world.dbs.get(db).map(|d| &d.txns) else { return false };
+        txns.commit_target(selector).map(|t| (format!("{db}.{}", t.table), t.label.clone()))
+    };
+    target.is_ok_and(|(table, label)| lost(shared, &table, &label, Op::Commit, LostAt::PreCommitted))
+}
+
 /// F31.
 fn false_fail(shared: &Shared, table: &str, label: &str, op: Op) -> bool {
     shared.knob(table, label, |f| (*f == Fault::FalseFail { op }).then_some(())).is_some()
@@ -367,6 +377,9 @@ fn second_phase(head: &Head, shared: &Shared, db: &str) -> Option<String> {
         Some("abort") => Op::Abort,
         _ => return failure("INVALID_ARGUMENT", "transaction operation should be 'commit' or 'abort'"),
     };
+    if op == Op::Commit && request_lost(shared, db, &selector) {
+        return None;
+    }
     let now = shared.clock.now_ms();
     let done = {
         let mut world = shared.world();

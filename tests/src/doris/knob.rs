@@ -54,7 +54,7 @@ pub enum Fault {
         at: u64,
     },
     /// F8: the reply is lost after the transaction reached a state. A load lost at PREPARE is cut there: its body is
-    /// not read.
+    /// not read. A commit lost at PRECOMMITTED is lost before it is done.
     #[serde(rename = "F8")]
     ReplyLost {
         /// The operation.

@@ -25,6 +25,7 @@ mod load;
 mod plan;
 mod reply;
 mod row;
+mod scan;
 mod sql;
 mod table;
 mod target;
@@ -35,6 +36,7 @@ mod types;
 mod world;
 
 pub use knob::{Fault, Knob, LostAt, Op};
+pub use scan::{Row, Visible};
 pub use table::{Column, DELETE_SIGN, Model, SEQUENCE_COL, Schema, VERSION_COL};
 pub use target::DorisTarget;
 pub use txn::{Begin, BeginError, Limits, Selector, Txn, TxnManager, TxnState};

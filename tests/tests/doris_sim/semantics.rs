@@ -1,7 +1,7 @@
 //! UNIQUE and DUPLICATE tables: what readers see.
 
 use crate::client::*;
-use millstream_tests::doris::DorisSim;
+use millstream_tests::doris::{DorisSim, Fault, Knob, LostAt, Op};
 
 /// The rows of `d.u` as `k=v`, in key order.
 fn seen(sim: &DorisSim) -> String {
@@ -87,4 +87,22 @@ async fn duplicate_tables_keep_every_row() {
     assert!(refusal(&mut c, "SELECT __DORIS_DELETE_SIGN__ FROM d.a").await.contains("Unknown column"));
     c.execute("TRUNCATE TABLE d.a").await.unwrap();
     assert_eq!(sim.row_count("d", "a"), 0);
+}
+
+#[tokio::test]
+async fn a_commit_lost_before_it_is_done_leaves_the_load_precommitted() {
+    let sim = start().await;
+    tables(&sim);
+    let two_phase = [("label", "one"), ("columns", U), ("two_phase_commit", "true")];
+    let id = load(&sim, "d.u", &two_phase, &line(1, "a", 1, false)).await.field("TxnId");
+    let commit = [("txn_id", id.as_str()), ("txn_operation", "commit")];
+    sim.set(Knob::once(Fault::ReplyLost { op: Op::Commit, state: LostAt::PreCommitted }));
+    assert!(second_phase(&sim, "d", &commit).await.is_none());
+    assert_eq!((sim.knobs_fired(), label_state(&sim, "d", "one").await.as_str()), (1, "PRECOMMITTED"));
+    assert_eq!(seen(&sim), "");
+    assert!(second_phase(&sim, "d", &commit).await.is_some());
+    assert_eq!(seen(&sim), "1=a");
+    let visible = sim.visible("d", "u").unwrap();
+    let rows: Vec<Vec<_>> = visible.rows().map(|row| row.skip(1).values().take(1).collect()).collect();
+    assert_eq!((visible.schema().keys, rows), (1, vec![vec![Some(&b"a"[..])]]));
 }
