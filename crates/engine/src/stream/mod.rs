@@ -1,0 +1,7 @@
+//! Reading the binlog stream from the source.
+
+mod reader;
+mod scan;
+
+pub use reader::{Batch, SourceReader, StreamEnd, StreamPlan};
+pub use scan::{ScanError, gtids_at};
