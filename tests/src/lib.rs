@@ -7,6 +7,7 @@ pub mod guard;
 pub mod oracle;
 pub mod paths;
 pub mod proxy;
+pub mod rig;
 pub mod server;
 pub mod source;
 pub mod workload;

@@ -119,8 +119,12 @@ impl SourceColumn {
             Form::Unsigned => format!("CAST({name} AS UNSIGNED)"),
             Form::Text => format!("CONVERT({name} USING utf8mb4)"),
             Form::Hex => format!("LOWER(HEX({name}))"),
-            // A FLOAT printed as such loses digits.
-            Form::Float | Form::Double => format!("CAST({name} AS DOUBLE)"),
+            // A FLOAT printed as such loses digits, and a DOUBLE made text by itself is cut to the column's width;
+            // in JSON it has all of them.
+            Form::Float | Form::Double => format!(
+                "IF({name} IS NULL, NULL, TRIM(BOTH ']' FROM TRIM(BOTH '[' FROM \
+                 CAST(JSON_ARRAY(CAST({name} AS DOUBLE)) AS CHAR))))"
+            ),
         };
         format!("IFNULL(CONCAT('=', {text}), '-')")
     }

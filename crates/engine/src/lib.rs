@@ -4,11 +4,13 @@
 //! the drivers.
 #![forbid(unsafe_code)]
 
-pub mod binlog_cmd;
 pub mod checkpoint;
 pub mod config;
 pub mod delivery;
 pub mod key;
 pub mod merge;
+pub mod pipeline;
+pub mod retry;
 pub mod schema;
 pub mod snapshot;
+pub mod stream;

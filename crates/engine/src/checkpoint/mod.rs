@@ -269,15 +269,6 @@ impl<B: Backend> Store<B> {
         }
         self.backend.write(&batch)
     }
-
-    /// Keeps the XA transactions that are prepared and concern no captured table.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn set_prepared(&mut self, era: u32, xids: &[String]) -> Result<(), StoreError> {
-        self.own(era)?;
-        self.backend.write(&[encode(state::PREPARED, &xids)?])
-    }
 }
 
 #[cfg(test)]
@@ -307,6 +298,7 @@ mod tests {
                 end: LoadEnd { coordinate: Coordinate::default(), done: Vec::new() },
             }],
             output_bytes: None,
+            prepared: Default::default(),
         }
     }
 

@@ -12,7 +12,6 @@ pub(super) const REPLICA_UUID: &str = "replica_uuid";
 pub(super) const NAME: &str = "name";
 pub(super) const SOURCE: &str = "source";
 pub(super) const STREAM: &str = "stream";
-pub(super) const PREPARED: &str = "prepared";
 const TARGET: &str = "target/";
 const TABLE: &str = "table/";
 
@@ -79,8 +78,6 @@ pub struct StoredState {
     pub targets: Vec<StoredTarget>,
     /// The last epoch's record.
     pub record: Option<EpochRecord>,
-    /// XA transactions that are prepared and concern no captured table.
-    pub prepared: Vec<String>,
 }
 
 impl StoredState {
@@ -97,7 +94,6 @@ impl StoredState {
             tables: Vec::new(),
             targets: Vec::new(),
             record: None,
-            prepared: Vec::new(),
         }
     }
 }
@@ -119,7 +115,6 @@ pub(super) fn write(state: &StoredState) -> Result<Vec<(String, String)>, StoreE
         encode(NAME, &state.name)?,
         encode(super::ERA, &state.era)?,
         encode(STREAM, &state.stream)?,
-        encode(PREPARED, &state.prepared)?,
     ];
     if let Some(source) = &state.source {
         batch.push(encode(SOURCE, source)?);
@@ -166,6 +161,5 @@ pub(super) fn read(values: &BTreeMap<String, String>) -> Result<StoredState, Sto
         tables,
         targets,
         record: values.get(RECORD).map(|t| decode(RECORD, t)).transpose()?,
-        prepared: decode(PREPARED, need(PREPARED)?)?,
     })
 }

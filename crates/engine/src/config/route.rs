@@ -3,25 +3,7 @@
 use core::fmt;
 
 use super::{NameCase, Pattern};
-
-/// How a target table keeps what it gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(clippy::exhaustive_enums, reason = "the engine must handle every mode")]
-pub enum TableMode {
-    /// One row per key: its last state.
-    Upsert,
-    /// One row per change.
-    Append,
-}
-
-impl fmt::Display for TableMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Upsert => "upsert",
-            Self::Append => "append",
-        })
-    }
-}
+pub use crate::delivery::TableMode;
 
 /// One `[[route]]`: every route that matches a table gives it a target.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The order of one epoch's steps, and of two epochs beside each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CommitPermit, Coordinate, EpochRecord, LoadEnd, LoadId, LoadRecord, TableMode, TargetChange, TargetNo};
 
@@ -15,6 +15,15 @@ pub struct Sealed {
     pub rows: u64,
     /// Where the target stands after it.
     pub end: LoadEnd,
+}
+
+/// What else an epoch's record keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extra {
+    /// See [`EpochRecord::output_bytes`].
+    pub output_bytes: Option<u64>,
+    /// See [`EpochRecord::prepared`].
+    pub prepared: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -44,7 +53,7 @@ struct Closed {
     previous: Coordinate,
     next: Coordinate,
     targets: Vec<TargetChange>,
-    output_bytes: Option<u64>,
+    extra: Extra,
     phase: Phase,
 }
 
@@ -129,19 +138,13 @@ impl Delivery {
 
     /// Closes the filling epoch at a transaction boundary; the next one fills from now on. `false` (and nothing
     /// happens) while another one is on its way.
-    pub fn close(
-        &mut self,
-        previous: Coordinate,
-        next: Coordinate,
-        targets: Vec<TargetChange>,
-        output_bytes: Option<u64>,
-    ) -> bool {
+    pub fn close(&mut self, previous: Coordinate, next: Coordinate, targets: Vec<TargetChange>, extra: Extra) -> bool {
         if !self.may_close() {
             return false;
         }
         let epoch = self.filling;
         self.filling = epoch.saturating_add(1);
-        self.closed = Some(Closed { epoch, previous, next, targets, output_bytes, phase: Phase::Uploading });
+        self.closed = Some(Closed { epoch, previous, next, targets, extra, phase: Phase::Uploading });
         true
     }
 
@@ -176,7 +179,8 @@ impl Delivery {
                     next: closed.next.clone(),
                     targets: closed.targets.clone(),
                     loads,
-                    output_bytes: closed.output_bytes,
+                    output_bytes: closed.extra.output_bytes,
+                    prepared: closed.extra.prepared.clone(),
                 };
                 self.enter(Phase::Writing);
                 Step::Write(Box::new(record))
@@ -205,6 +209,21 @@ impl Delivery {
     fn enter(&mut self, phase: Phase) {
         if let Some(closed) = &mut self.closed {
             closed.phase = phase;
+        }
+    }
+
+    /// Whether no epoch is on its way.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        self.closed.is_none()
+    }
+
+    /// The permit under which the closed epoch's loads may be committed.
+    #[must_use]
+    pub fn permit(&self) -> Option<&CommitPermit> {
+        match &self.closed.as_ref()?.phase {
+            Phase::Committing(permit) => Some(permit),
+            _ => None,
         }
     }
 
@@ -244,7 +263,7 @@ mod tests {
     }
 
     fn close(d: &mut Delivery) -> bool {
-        d.close(Coordinate::default(), Coordinate::default(), Vec::new(), None)
+        d.close(Coordinate::default(), Coordinate::default(), Vec::new(), Extra::default())
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod record;
 mod recovery;
 
 pub use coordinate::{Coordinate, Partial};
-pub use epoch::{Delivery, Sealed, Step};
+pub use epoch::{Delivery, Extra, Sealed, Step};
 pub use record::{
     CommitPermit, EpochRecord, LoadEnd, LoadId, LoadRecord, TableMode, TargetChange, TargetNo, TargetState,
 };

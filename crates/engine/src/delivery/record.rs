@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::Coordinate;
@@ -9,7 +11,7 @@ use crate::merge::KeyRange;
 pub struct TargetNo(pub u32);
 
 /// How a target keeps rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(clippy::exhaustive_enums, reason = "every decision must handle both")]
 pub enum TableMode {
@@ -17,6 +19,15 @@ pub enum TableMode {
     Upsert,
     /// DUPLICATE KEY: every change is a row.
     Append,
+}
+
+impl core::fmt::Display for TableMode {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Upsert => "upsert",
+            Self::Append => "append",
+        })
+    }
 }
 
 /// One load within one era.
@@ -104,6 +115,10 @@ pub struct EpochRecord {
     /// Bytes of the output file that belong to this and earlier epochs (jsonl to a file).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
+    /// XA transactions that were prepared without a captured row, before the epoch or after it: a restart may begin at
+    /// either place.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub prepared: BTreeSet<String>,
 }
 
 /// Proof that an epoch's record is durable and its writer's era is still the stored one. Only a store can make one, and

@@ -307,6 +307,12 @@ impl<R> Merge<R> {
         all
     }
 
+    /// Whether a chunk is between its mark and its entry.
+    #[must_use]
+    pub fn is_open(&self, chunk: ChunkId) -> bool {
+        self.chunks.contains_key(&chunk)
+    }
+
     /// Bytes that held changes take.
     #[must_use]
     pub fn held_bytes(&self) -> usize {

@@ -1,0 +1,599 @@
+//! One attempt of a run: the loop between the source, the chunk readers, the sink and the state.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use millstream_binlog::event::Checksum;
+use millstream_binlog::{DecoderOptions, EventDecoder, GtidSet, Position};
+use tokio::sync::watch;
+
+use super::error::RunError;
+use super::events::{Core, Flow, HeldRow};
+use super::progress::Progress;
+use super::sink::{Sink, SinkEvent};
+use super::workers::{Failure, Job, Outcome, Workers};
+use crate::checkpoint::{Backend, Store};
+use crate::delivery::{LoadId, Step};
+use crate::merge::TableId;
+use crate::retry::Backoff;
+use crate::stream::{Batch, SourceReader, StreamEnd, StreamPlan};
+
+/// From the first PRECOMMITTED load of an epoch to its commit: well below Doris' hour.
+const PRECOMMIT_LIMIT: Duration = Duration::from_secs(1800);
+/// How long SIGTERM waits for the end of an open transaction.
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
+/// And for the sink to finish the last epoch.
+const SINK_PATIENCE: Duration = Duration::from_secs(120);
+/// Events handled before the loop looks at everything else again.
+const EVENTS_PER_TURN: usize = 1024;
+
+/// When the run ends by itself.
+#[derive(Clone, Debug)]
+pub(super) enum Goal {
+    /// Never.
+    None,
+    /// When every table is live and these transactions are visible.
+    Gtids(GtidSet),
+    /// When every table is live and everything up to there is visible.
+    Position(Position),
+    /// When every table is live.
+    Live,
+}
+
+/// Limits of one attempt.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes of read-ahead events.
+    pub(super) packets: usize,
+    /// Bytes of held changes.
+    pub(super) held: usize,
+    /// Bytes of rows that wait for their high watermark, running readers included.
+    pub(super) chunks: usize,
+    /// Bytes of batches and bodies.
+    pub(super) output: usize,
+    /// Rows of a chunk.
+    pub(super) chunk_rows: u64,
+    /// Bytes of a chunk.
+    pub(super) chunk_bytes: usize,
+    /// Greatest age of an epoch.
+    pub(super) interval: Duration,
+}
+
+pub(super) struct Driver<'r, B> {
+    pub(super) core: Core,
+    pub(super) sink: Sink,
+    pub(super) store: &'r mut Store<B>,
+    pub(super) era: u32,
+    pub(super) plan: StreamPlan,
+    pub(super) workers: Workers,
+    pub(super) limits: Limits,
+    pub(super) goal: Goal,
+    pub(super) stop: watch::Receiver<bool>,
+    pub(super) progress: Progress,
+    pub(super) loop_state: LoopState,
+}
+
+/// What the loop itself remembers.
+pub(super) struct LoopState {
+    source: Option<SourceReader>,
+    reconnect_at: Option<Instant>,
+    backoff: Backoff,
+    /// Events of the current batch that are not judged yet; the batch keeps their share of the budget.
+    backlog: VecDeque<Bytes>,
+    batch: Option<Batch>,
+    outcomes: VecDeque<Outcome>,
+    /// Tables whose ranges were cut for several readers, or are being cut.
+    cut: BTreeSet<TableId>,
+    cutting: BTreeSet<TableId>,
+    /// Rows per chunk where held changes forced smaller ones.
+    rows: BTreeMap<TableId, u64>,
+    /// Bytes of chunks that were read and have not entered.
+    pending: BTreeMap<crate::merge::ChunkId, usize>,
+    chunks: BTreeMap<crate::merge::ChunkId, TableId>,
+    pause_chunks_until: Option<Instant>,
+    chunk_backoff: Backoff,
+    committing: BTreeSet<LoadId>,
+    uploading_bytes: usize,
+    last_close: Instant,
+    began: Instant,
+    snapshot_began: Option<Instant>,
+    /// The run is ending: nothing new is read, the epoch is closed.
+    ending: bool,
+    stop_seen: Option<Instant>,
+    leftovers_at: Instant,
+}
+
+impl LoopState {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            source: None,
+            reconnect_at: Some(now),
+            backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(30)),
+            backlog: VecDeque::new(),
+            batch: None,
+            outcomes: VecDeque::new(),
+            cut: BTreeSet::new(),
+            cutting: BTreeSet::new(),
+            rows: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            chunks: BTreeMap::new(),
+            pause_chunks_until: None,
+            chunk_backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(10)),
+            committing: BTreeSet::new(),
+            uploading_bytes: 0,
+            last_close: now,
+            began: now,
+            snapshot_began: None,
+            ending: false,
+            stop_seen: None,
+            leftovers_at: now.checked_add(Duration::from_secs(60)).unwrap_or(now),
+        }
+    }
+}
+
+/// A decoder at the start of a stream.
+pub(super) fn stream_decoder() -> EventDecoder {
+    EventDecoder::new(DecoderOptions { stream_checksum: Some(Checksum::Crc32), ..DecoderOptions::default() })
+}
+
+impl<B: Backend> Driver<'_, B> {
+    /// Runs until the goal, a stop, or an error.
+    pub(super) async fn run(&mut self) -> Result<(), RunError> {
+        let mut tick = tokio::time::interval(Duration::from_millis(50));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        loop {
+            let now = Instant::now();
+            if !self.core.is_inside() {
+                self.boundary(now)?;
+            }
+            self.make_room()?;
+            self.send_uploads();
+            self.deliver(now)?;
+            if self.is_finished().await? {
+                return Ok(());
+            }
+            self.turn(&mut tick).await?;
+        }
+    }
+
+    async fn turn(&mut self, tick: &mut tokio::time::Interval) -> Result<(), RunError> {
+        let may_read = self.may_read();
+        let has_backlog = !self.loop_state.backlog.is_empty();
+        let wants_batch = may_read && !has_backlog && self.loop_state.source.is_some();
+        tokio::select! {
+            biased;
+            event = self.sink.next(), if self.sink.is_busy() => self.sink_event(event)?,
+            outcome = self.workers.next() => self.loop_state.outcomes.push_back(outcome),
+            _ = tick.tick() => self.ticked().await?,
+            () = core::future::ready(()), if may_read && has_backlog => self.events()?,
+            batch = next_batch(&mut self.loop_state.source), if wants_batch => self.batch(batch).await?,
+        }
+        Ok(())
+    }
+
+    /// Whether more of the stream may be judged now.
+    fn may_read(&self) -> bool {
+        if self.loop_state.ending && !self.core.is_inside() {
+            return false;
+        }
+        self.output_bytes() < self.limits.output
+    }
+
+    fn output_bytes(&self) -> usize {
+        self.core.outputs.memory().saturating_add(self.loop_state.uploading_bytes)
+    }
+
+    /// Judges events of the backlog until something else has to be done.
+    fn events(&mut self) -> Result<(), RunError> {
+        for _ in 0..EVENTS_PER_TURN {
+            let Some(raw) = self.loop_state.backlog.pop_front() else { break };
+            let flow = self.core.event(&raw)?;
+            if !self.core.outputs.uploads.is_empty() {
+                break;
+            }
+            if flow == Flow::Boundary
+                && (!self.loop_state.outcomes.is_empty()
+                    || self.core.merge.entry_due().is_some()
+                    || self.loop_state.ending)
+            {
+                break;
+            }
+            if self.core.merge.held_bytes() > self.limits.held {
+                self.give_up_youngest();
+            }
+        }
+        if self.loop_state.backlog.is_empty() {
+            self.loop_state.batch = None;
+        }
+        Ok(())
+    }
+
+    fn give_up_youngest(&mut self) {
+        let Some(chunk) = self.core.merge.youngest_holding() else { return };
+        if let Some(table) = self.loop_state.chunks.get(&chunk).copied() {
+            let rows = self.loop_state.rows.entry(table).or_insert(self.limits.chunk_rows);
+            *rows = (*rows / 2).max(1);
+        }
+        self.give_up(chunk);
+    }
+
+    fn give_up(&mut self, chunk: crate::merge::ChunkId) {
+        self.loop_state.pending.remove(&chunk);
+        self.loop_state.chunks.remove(&chunk);
+        if self.core.merge.abandon(chunk) {
+            self.core.report.chunks_abandoned = self.core.report.chunks_abandoned.saturating_add(1);
+        }
+    }
+
+    async fn batch(&mut self, batch: Option<Result<Batch, StreamEnd>>) -> Result<(), RunError> {
+        match batch {
+            Some(Ok(mut batch)) => {
+                self.loop_state.backoff.reset();
+                self.loop_state.backlog.extend(core::mem::take(&mut batch.events));
+                self.loop_state.batch = Some(batch);
+                Ok(())
+            }
+            Some(Err(StreamEnd::OtherServer(uuid))) => Err(RunError::away(format!(
+                "the source is another server now ({uuid} instead of {}): going back to the last durable record",
+                self.plan.server_uuid
+            ))),
+            Some(Err(StreamEnd::Wire(e))) => self.lost(e).await,
+            None => {
+                self.source_lost("the source ended the stream");
+                Ok(())
+            }
+        }
+    }
+
+    async fn lost(&mut self, e: millstream_wire::Error) -> Result<(), RunError> {
+        if e.is_position_lost() {
+            let missing = super::start::missing_set(&self.plan, self.core.merge.judged()).await;
+            return Err(RunError::stopped(format!(
+                "the source has purged binlogs that this pipeline still needs (missing transactions: {}); begin again with \
+                 a new state directory and on_existing = \"truncate\", and keep binlogs longer \
+                 (binlog_expire_logs_seconds)",
+                missing.unwrap_or_else(|| "unknown".to_owned())
+            ))
+            .because(e));
+        }
+        if e.is_auth() || e.is_access_denied() {
+            return Err(RunError::stopped(format!(
+                "the source refuses the stream: {e}. Grant it: GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the user \
+                 of source.url"
+            ))
+            .because(e));
+        }
+        if e.is_duplicate_replica() {
+            tracing::warn!(
+                server_id = self.plan.server_id,
+                replica_uuid = self.plan.replica_uuid,
+                "another replica uses the same server_id or uuid: is this pipeline running twice? set source.server_id, or \
+                 stop the other one; trying again later"
+            );
+            self.loop_state.backoff.at_least(Duration::from_secs(5));
+        }
+        if !(e.is_retryable() || e.is_transport() || e.is_duplicate_replica() || e.is_connect()) {
+            return Err(RunError::stopped(format!("the source ended the stream: {e}")).because(e));
+        }
+        self.source_lost(&e.to_string());
+        Ok(())
+    }
+
+    /// The stream will be opened again from the last whole transaction; chunks begin again.
+    fn source_lost(&mut self, why: &str) {
+        self.loop_state.source = None;
+        self.core.connection_lost(stream_decoder());
+        for chunk in self.core.merge.abandon_all() {
+            self.give_up(chunk);
+            self.core.report.chunks_abandoned = self.core.report.chunks_abandoned.saturating_add(1);
+        }
+        let pause = self.loop_state.backoff.next(fastrand::f64());
+        tracing::warn!(
+            reason = why,
+            retry_in_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
+            "the source is away"
+        );
+        self.loop_state.reconnect_at = Instant::now().checked_add(pause);
+    }
+
+    async fn ticked(&mut self) -> Result<(), RunError> {
+        let now = Instant::now();
+        if self.loop_state.reconnect_at.is_some_and(|at| now >= at)
+            && (!self.loop_state.ending || self.core.is_inside())
+        {
+            self.loop_state.reconnect_at = None;
+            let judged = self.core.merge.judged().encode();
+            self.loop_state.source = Some(SourceReader::open(self.plan.clone(), judged, self.limits.packets));
+        }
+        if *self.stop.borrow() && self.loop_state.stop_seen.is_none() {
+            tracing::info!("stopping: finishing the epoch");
+            self.loop_state.stop_seen = Some(now);
+            self.loop_state.ending = true;
+        }
+        if let Some(seen) = self.loop_state.stop_seen
+            && self.core.is_inside()
+            && now.duration_since(seen) > STOP_PATIENCE
+        {
+            return Err(RunError::stopped(
+                "stopped inside a transaction that did not end in time; it begins again at the next start",
+            ));
+        }
+        if self.loop_state.stop_seen.is_some_and(|seen| now.duration_since(seen) > SINK_PATIENCE) {
+            return Err(RunError::stopped(
+                "stopped while the sink did not answer: what it has not committed is sent again at the next start",
+            ));
+        }
+        let clock = self.clock(now);
+        if let Some(oldest) = self.core.delivery.oldest_precommit()
+            && clock.saturating_sub(oldest) > u64::try_from(PRECOMMIT_LIMIT.as_millis()).unwrap_or(u64::MAX)
+        {
+            return Err(RunError::away("an epoch has been pre-committed for too long: uploading it again"));
+        }
+        if now >= self.loop_state.leftovers_at {
+            self.loop_state.leftovers_at = now.checked_add(Duration::from_secs(600)).unwrap_or(now);
+            self.sink.abort_leftovers(self.era);
+        }
+        self.progress.show(&self.core, now);
+        Ok(())
+    }
+
+    fn clock(&self, now: Instant) -> u64 {
+        u64::try_from(now.duration_since(self.loop_state.began).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Everything that belongs between transactions.
+    fn boundary(&mut self, now: Instant) -> Result<(), RunError> {
+        while let Some(outcome) = self.loop_state.outcomes.pop_front() {
+            self.outcome(outcome, now)?;
+        }
+        let was_live = self.core.is_live();
+        if self.core.entries()? > 0 {
+            let merge = &self.core.merge;
+            self.loop_state.pending.retain(|chunk, _| merge.is_open(*chunk));
+            self.loop_state.chunks.retain(|chunk, _| merge.is_open(*chunk));
+            if !was_live && self.core.is_live() {
+                let seconds = self.loop_state.snapshot_began.map_or(0.0, |at| now.duration_since(at).as_secs_f64());
+                self.core.report.snapshot_seconds += seconds;
+                tracing::info!(rows = self.core.report.snapshot_rows, seconds, "every table is live");
+            }
+        }
+        if !self.loop_state.ending {
+            if self.goal_reached() {
+                self.loop_state.ending = true;
+            } else {
+                self.assign(now);
+            }
+        }
+        let due = now.duration_since(self.loop_state.last_close) >= self.limits.interval;
+        if (due || self.loop_state.ending) && self.core.delivery.may_close() {
+            self.sink.flush_lines(&mut self.core.outputs.lines)?;
+            if self.core.close_epoch(self.sink.output_bytes())? {
+                self.loop_state.last_close = now;
+            }
+        }
+        Ok(())
+    }
+
+    fn goal_reached(&self) -> bool {
+        if !self.core.is_live() {
+            return false;
+        }
+        match &self.goal {
+            Goal::None => false,
+            Goal::Live => true,
+            Goal::Gtids(set) => self.core.merge.judged().is_superset(set),
+            Goal::Position(at) => self.core.merge.position().is_some_and(|here| here >= at),
+        }
+    }
+
+    fn outcome(&mut self, outcome: Outcome, now: Instant) -> Result<(), RunError> {
+        match outcome {
+            Outcome::Chunk { chunk, lw, rows, bytes, covered, hw } => {
+                if !self.core.merge.is_open(chunk) {
+                    return Ok(());
+                }
+                self.loop_state.chunk_backoff.reset();
+                let rows = rows.into_iter().map(|(key, row)| (key, HeldRow::Select(row))).collect();
+                if !self.core.merge.fence(chunk, lw) || !self.core.merge.read(chunk, rows, covered, hw) {
+                    self.give_up(chunk);
+                    return Ok(());
+                }
+                self.loop_state.pending.insert(chunk, bytes);
+            }
+            Outcome::Cut { id, keys } => {
+                self.loop_state.cutting.remove(&id);
+                for key in keys {
+                    self.core.merge.cut(id, &key);
+                }
+            }
+            Outcome::Failed { chunk, id, error } => {
+                if let Some(id) = id {
+                    // The ranges stay as they are; one reader walks them.
+                    self.loop_state.cutting.remove(&id);
+                }
+                if let Some(chunk) = chunk {
+                    self.give_up(chunk);
+                }
+                self.chunk_failed(error, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn chunk_failed(&mut self, error: Failure, now: Instant) -> Result<(), RunError> {
+        let text = match error {
+            Failure::OtherServer(uuid) => format!("the source answered as another server ({uuid})"),
+            Failure::Data(text) => return Err(RunError::stopped(format!("a snapshot row cannot be read: {text}"))),
+            Failure::Read(e) if e.connection().is_none() => {
+                return Err(RunError::stopped(format!("a snapshot row cannot be read: {e}")).because(e));
+            }
+            Failure::Read(e) if e.is_retryable() => e.to_string(),
+            Failure::Read(e) => {
+                return Err(RunError::stopped(format!(
+                    "the source refuses the snapshot: {e}. If a right is missing: GRANT SELECT on the captured tables"
+                ))
+                .because(e));
+            }
+            Failure::Wire(e) if e.is_auth() || e.is_access_denied() => {
+                return Err(RunError::stopped(format!(
+                    "the source refuses the snapshot: {e}; GRANT SELECT on the table"
+                ))
+                .because(e));
+            }
+            Failure::Wire(e) if e.server_error().is_some() && !e.is_retryable() => {
+                return Err(RunError::stopped(format!("the source refuses the snapshot: {e}")).because(e));
+            }
+            Failure::Wire(e) => e.to_string(),
+        };
+        let pause = self.loop_state.chunk_backoff.next(fastrand::f64());
+        tracing::warn!(reason = text, "a chunk is read again later");
+        self.loop_state.pause_chunks_until = now.checked_add(pause);
+        Ok(())
+    }
+
+    /// Gives idle readers their next range.
+    fn assign(&mut self, now: Instant) {
+        if self.loop_state.pause_chunks_until.is_some_and(|until| now < until) || self.loop_state.source.is_none() {
+            return;
+        }
+        while let Some(worker) = self.workers.idle() {
+            let pending = self.loop_state.pending.values().fold(0usize, |sum, b| sum.saturating_add(*b));
+            let running = self.workers.running().saturating_add(1);
+            let need = pending.saturating_add(running.saturating_mul(self.limits.chunk_bytes));
+            if need > self.limits.chunks && running > 1 || pending > self.limits.chunks {
+                return;
+            }
+            let Some(job) = self.next_job() else { return };
+            if !self.workers.give(worker, job) {
+                return;
+            }
+            self.loop_state.snapshot_began.get_or_insert(now);
+        }
+    }
+
+    fn next_job(&mut self) -> Option<Job> {
+        let readers = self.workers.count();
+        for captured in &self.core.tables {
+            for group in &captured.groups {
+                let id = group.id;
+                if self.loop_state.cutting.contains(&id) || self.core.merge.is_live(id) || !self.core.merge.may_open(id)
+                {
+                    continue;
+                }
+                let unread = self.core.merge.unread(id);
+                let Some(range) = unread.first().cloned() else { continue };
+                let access = Arc::clone(&captured.access);
+                if readers > 1 && self.loop_state.cut.insert(id) {
+                    self.loop_state.cutting.insert(id);
+                    return Some(Job::Cut { id, access, pieces: readers });
+                }
+                let opening = self.core.merge.open(id, range.clone())?;
+                self.loop_state.chunks.insert(opening.chunk, id);
+                let rows = self.loop_state.rows.get(&id).copied().unwrap_or(self.limits.chunk_rows);
+                return Some(Job::Chunk {
+                    chunk: opening.chunk,
+                    access,
+                    range,
+                    covers: opening.covers,
+                    rows,
+                    bytes: self.limits.chunk_bytes,
+                });
+            }
+        }
+        None
+    }
+
+    /// Cuts loads where batches take too much.
+    fn make_room(&mut self) -> Result<(), RunError> {
+        while self.core.outputs.memory() > self.limits.output / 2 {
+            let Some(target) = self.core.outputs.largest() else { break };
+            self.core.cut(target)?;
+            self.send_uploads();
+        }
+        if self.core.outputs.lines.len() >= self.core.outputs.flush_bytes {
+            self.sink.flush_lines(&mut self.core.outputs.lines)?;
+        }
+        Ok(())
+    }
+
+    fn send_uploads(&mut self) {
+        for upload in core::mem::take(&mut self.core.outputs.uploads) {
+            self.loop_state.uploading_bytes = self.loop_state.uploading_bytes.saturating_add(upload.body.len());
+            let Some(target) = self.core.outputs.targets.get(upload.target) else { continue };
+            self.sink.upload(target, upload);
+        }
+    }
+
+    fn sink_event(&mut self, event: SinkEvent) -> Result<(), RunError> {
+        match event {
+            SinkEvent::Uploaded { id, bytes, result } => {
+                self.loop_state.uploading_bytes = self.loop_state.uploading_bytes.saturating_sub(bytes);
+                let txn = result?;
+                let clock = self.clock(Instant::now());
+                self.core.delivery.precommitted(id, txn, clock);
+            }
+            SinkEvent::Committed { id, result } => {
+                result?;
+                self.loop_state.committing.remove(&id);
+                self.core.delivery.committed(id);
+                self.core.report.loads = self.core.report.loads.saturating_add(1);
+            }
+            SinkEvent::Swept => {}
+        }
+        Ok(())
+    }
+
+    /// Record, commit, mark: whatever the epoch's next step is.
+    fn deliver(&mut self, _now: Instant) -> Result<(), RunError> {
+        loop {
+            match self.core.delivery.step() {
+                Step::Write(record) => {
+                    let permit = self.store.write_record(self.era, &record)?;
+                    self.core.delivery.recorded(permit);
+                }
+                Step::Commit(loads) => {
+                    let mut started = false;
+                    for (id, txn) in loads {
+                        if self.loop_state.committing.insert(id) {
+                            let target = self.core.outputs.targets.iter().find(|t| t.no == id.target);
+                            if let (Some(target), Some(permit)) = (target, self.core.delivery.permit()) {
+                                self.sink.commit(permit, target, id, txn);
+                                started = true;
+                            }
+                        }
+                    }
+                    if !started {
+                        return Ok(());
+                    }
+                }
+                Step::Mark(epoch) => {
+                    self.store.mark_committed(self.era, epoch)?;
+                    self.core.delivery.marked();
+                    self.core.report.epochs = self.core.report.epochs.saturating_add(1);
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    async fn is_finished(&mut self) -> Result<bool, RunError> {
+        let idle = self.loop_state.ending
+            && !self.core.is_inside()
+            && self.core.delivery.is_idle()
+            && self.core.is_clean()
+            && self.loop_state.uploading_bytes == 0;
+        if idle {
+            self.sink.wait_visible().await?;
+        }
+        Ok(idle)
+    }
+}
+
+async fn next_batch(source: &mut Option<SourceReader>) -> Option<Result<Batch, StreamEnd>> {
+    match source {
+        Some(source) => source.next().await,
+        None => core::future::pending().await,
+    }
+}

@@ -1,0 +1,91 @@
+//! Runs a pipeline: starts it, keeps it going over lost connections, and ends it cleanly.
+//!
+//! [`run`] repeats attempts. Each attempt begins at the last durable record ([`start`]), then loops ([`driver`]) between
+//! the source, the chunk readers, the sink and the state. Events become rows of loads in [`events`] and [`output`].
+
+mod driver;
+mod error;
+mod events;
+mod output;
+mod progress;
+mod report;
+mod sink;
+mod start;
+mod workers;
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+pub use error::{RunError, RunErrorKind};
+pub use report::Report;
+
+use crate::checkpoint::{FileBackend, Store};
+use crate::config::{Config, Until};
+use crate::retry::Backoff;
+
+/// How `run` was called.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Where the run ends; `None`: never.
+    pub until: Option<Until>,
+}
+
+/// Runs the pipeline until its end, a signal (SIGTERM, SIGINT), or an error that needs a person.
+///
+/// # Errors
+/// [`RunErrorKind::Refused`] before anything was changed, [`RunErrorKind::Stopped`] after.
+pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunError> {
+    let stop = stop_on_signals()?;
+    let backend = FileBackend::open(&config.state_dir).map_err(|e| RunError::refused(e.to_string()))?;
+    let mut store = Store::new(backend);
+    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
+    let mut total = Report::default();
+    let mut goal = None;
+    loop {
+        let began = Instant::now();
+        let attempt = start::attempt(config, options, &mut store, &mut goal, &mut total, stop.clone());
+        let error = match Box::pin(attempt).await {
+            Ok(()) => return Ok(total),
+            Err(e) if e.kind() == RunErrorKind::Away => e,
+            Err(e) => return Err(e),
+        };
+        if *stop.borrow() {
+            return Err(error.for_good());
+        }
+        if began.elapsed() > Duration::from_secs(60) {
+            backoff.reset();
+        }
+        total.restarts = total.restarts.saturating_add(1);
+        let pause = backoff.next(fastrand::f64());
+        tracing::warn!(
+            reason = %error,
+            retry_in_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
+            "beginning again from the last durable record"
+        );
+        let mut stop = stop.clone();
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = stop.changed() => return Err(error.for_good()),
+        }
+    }
+}
+
+fn stop_on_signals() -> Result<watch::Receiver<bool>, RunError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (sender, receiver) = watch::channel(false);
+    let failed = |e: std::io::Error| RunError::refused(format!("signals cannot be handled: {e}"));
+    let mut term = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+        sender.send_replace(true);
+        // The sender stays: a receiver would take its end for a change.
+        core::future::pending::<()>().await;
+        drop(sender);
+    });
+    Ok(receiver)
+}

@@ -1,0 +1,211 @@
+//! Targets: rows become bytes of loads here, and loads are cut here.
+
+use bytes::Bytes;
+use millstream_binlog::ColumnValue;
+use millstream_doris_sink::jsonl::EventEncoder;
+use millstream_doris_sink::{Batch, Label, Op, RowEncoder, RowMeta};
+
+use super::error::RunError;
+use crate::delivery::{Coordinate, Delivery, LoadEnd, LoadId, Sealed, TableMode, TargetNo, TargetState};
+use crate::merge::{KeyRange, TableId};
+
+/// Bits of a sequence number below the era.
+const SEQUENCE_BITS: u32 = 44;
+
+/// Strictly increasing numbers: `era << 44 | n`.
+#[derive(Debug)]
+pub(super) struct Sequence {
+    era: u32,
+    n: i64,
+}
+
+impl Sequence {
+    pub(super) const fn new(era: u32) -> Self {
+        Self { era, n: 0 }
+    }
+
+    /// The next number. When an era's numbers are used up the run begins again with the next era.
+    pub(super) fn next(&mut self) -> Result<i64, RunError> {
+        self.n = self.n.saturating_add(1);
+        if self.n >= 1 << SEQUENCE_BITS {
+            return Err(RunError::away("the sequence numbers of this era are used up: going on with the next era"));
+        }
+        Ok((i64::from(self.era) << SEQUENCE_BITS) | self.n)
+    }
+}
+
+/// The least era whose numbers are all above `seq`.
+pub(super) fn era_above(seq: i64) -> u32 {
+    u32::try_from(seq >> SEQUENCE_BITS).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+/// The sink's name of a mode.
+pub(super) const fn sink_mode(mode: TableMode) -> millstream_doris_sink::Mode {
+    match mode {
+        TableMode::Upsert => millstream_doris_sink::Mode::Upsert,
+        TableMode::Append => millstream_doris_sink::Mode::Append,
+    }
+}
+
+/// A load on its way to the sink.
+#[derive(Debug)]
+pub(super) struct Upload {
+    pub(super) id: LoadId,
+    /// Index of the target.
+    pub(super) target: usize,
+    pub(super) label: Label,
+    pub(super) body: Bytes,
+    pub(super) rows: u64,
+}
+
+/// A target's own part.
+pub(super) enum Writer {
+    /// Lines of JSON for Stream Load.
+    Doris { encoder: Box<RowEncoder>, batch: Batch },
+    /// Change events, all tables in one buffer ([`Outputs::lines`]).
+    Jsonl { encoder: Box<EventEncoder> },
+}
+
+/// One target table.
+pub(super) struct Target {
+    pub(super) no: TargetNo,
+    pub(super) mode: TableMode,
+    pub(super) database: String,
+    pub(super) table: String,
+    /// The `columns` header of its loads.
+    pub(super) columns: String,
+    /// Index of the source table.
+    pub(super) source: usize,
+    /// The merge's table it follows.
+    pub(super) group: TableId,
+    pub(super) writer: Writer,
+    /// Its state in the last closed epoch.
+    pub(super) last: TargetState,
+    /// Its ranges or its place may differ from `last`.
+    pub(super) dirty: bool,
+    /// The filling epoch has a load of it.
+    pub(super) loaded: bool,
+}
+
+/// All targets of a run.
+pub(super) struct Outputs {
+    pub(super) pipeline: u64,
+    pub(super) era: u32,
+    pub(super) targets: Vec<Target>,
+    pub(super) sequence: Sequence,
+    /// A batch of this size becomes a load.
+    pub(super) flush_bytes: usize,
+    /// Loads that were cut and not taken by the driver yet.
+    pub(super) uploads: Vec<Upload>,
+    /// jsonl: lines that were not written yet.
+    pub(super) lines: Vec<u8>,
+    /// Something was emitted since the last closed epoch.
+    pub(super) emitted: bool,
+    pub(super) rows_sent: u64,
+    pub(super) rows_collapsed: u64,
+}
+
+impl Outputs {
+    /// Writes one change to one target.
+    pub(super) fn emit<'a, R>(
+        &mut self,
+        target: usize,
+        meta: &RowMeta<'_>,
+        before: Option<R>,
+        after: Option<R>,
+    ) -> Result<(), RunError>
+    where
+        R: Iterator<Item = (usize, ColumnValue<'a>)> + Clone,
+    {
+        let Some(t) = self.targets.get_mut(target) else { return Ok(()) };
+        self.emitted = true;
+        match &mut t.writer {
+            Writer::Doris { encoder, batch } => {
+                let pushed = match (meta.op, before, after) {
+                    (Op::Delete, Some(image), _) => batch.push(encoder, image, meta),
+                    (_, _, Some(image)) => batch.push(encoder, image, meta),
+                    _ => return Ok(()),
+                };
+                pushed.map_err(|e| RunError::stopped(e.to_string()))
+            }
+            Writer::Jsonl { encoder } => {
+                encoder.encode(before, after, meta, &mut self.lines).map_err(|e| RunError::stopped(e.to_string()))
+            }
+        }
+    }
+
+    /// Bytes in a target's batch.
+    pub(super) fn batch_bytes(&self, target: usize) -> usize {
+        match self.targets.get(target).map(|t| &t.writer) {
+            Some(Writer::Doris { batch, .. }) => batch.bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Memory in all batches and in what was cut and not taken.
+    pub(super) fn memory(&self) -> usize {
+        let batches = self.targets.iter().fold(0usize, |sum, t| match &t.writer {
+            Writer::Doris { batch, .. } => sum.saturating_add(batch.memory()),
+            Writer::Jsonl { .. } => sum,
+        });
+        self.uploads.iter().fold(batches.saturating_add(self.lines.len()), |sum, u| sum.saturating_add(u.body.len()))
+    }
+
+    /// The target with the largest batch.
+    pub(super) fn largest(&self) -> Option<usize> {
+        (0..self.targets.len()).max_by_key(|i| self.batch_bytes(*i)).filter(|i| self.batch_bytes(*i) > 0)
+    }
+
+    /// Cuts a load from a target's batch. `end` is where the target stands after everything emitted so far.
+    pub(super) fn seal(
+        &mut self,
+        target: usize,
+        delivery: &mut Delivery,
+        coordinate: Coordinate,
+        done: Vec<KeyRange>,
+    ) -> Result<(), RunError> {
+        let Some(t) = self.targets.get_mut(target) else { return Ok(()) };
+        let Writer::Doris { batch, .. } = &mut t.writer else { return Ok(()) };
+        let full = core::mem::replace(batch, Batch::new(sink_mode(t.mode)));
+        let pushed = u64::try_from(full.rows()).unwrap_or(u64::MAX);
+        let Some(body) = full.seal() else { return Ok(()) };
+        let id = delivery.next_load(t.no).ok_or_else(|| {
+            RunError::stopped(format!(
+                "{}.{} needs more than 65,536 loads in one epoch: raise sink.flush.bytes and memory",
+                t.database, t.table
+            ))
+        })?;
+        let label = Label::new(self.pipeline, t.no.0, self.era, id.epoch, id.part)
+            .map_err(|e| RunError::stopped(e.to_string()))?;
+        let sealed = Sealed { mode: t.mode, seq: body.seq_range, rows: body.rows, end: LoadEnd { coordinate, done } };
+        delivery.seal(id, label.to_string(), sealed);
+        t.loaded = true;
+        self.rows_sent = self.rows_sent.saturating_add(body.rows);
+        self.rows_collapsed = self.rows_collapsed.saturating_add(pushed.saturating_sub(body.rows));
+        self.uploads.push(Upload { id, target, label, body: body.bytes, rows: body.rows });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequence_numbers_of_a_later_era_are_greater() {
+        let (mut old, mut new) = (Sequence::new(3), Sequence::new(4));
+        let last = (0..1000).map(|_| old.next().unwrap()).last().unwrap();
+        let first = new.next().unwrap();
+        assert!(last < first);
+        assert_eq!(era_above(last), 4);
+        assert_eq!(era_above(first), 5);
+        assert_eq!(era_above(0), 1);
+    }
+
+    #[test]
+    fn an_era_ends_instead_of_running_into_the_next() {
+        let mut s = Sequence { era: 1, n: (1 << SEQUENCE_BITS) - 2 };
+        assert_eq!(s.next().unwrap(), (1 << 45) - 1);
+        assert!(s.next().is_err());
+    }
+}

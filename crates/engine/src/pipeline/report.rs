@@ -1,0 +1,65 @@
+//! What went in, what came out, and by which rule the rest was dropped.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// Counters of one run. Row changes in = emitted + dropped by each named rule.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// Row changes of captured tables that the stream carried (a key change counts twice: d and c).
+    pub changes_in: u64,
+    /// Of these, how many went to the sink (once, whatever the number of targets).
+    pub changes_emitted: u64,
+    /// Of these, how many were dropped, by rule.
+    pub changes_dropped: BTreeMap<&'static str, u64>,
+    /// Rows that chunks brought into the output.
+    pub snapshot_rows: u64,
+    /// Chunks that entered, and chunks that were given up and read again.
+    pub chunks: u64,
+    /// Chunks that were given up and read again.
+    pub chunks_abandoned: u64,
+    /// Rows sent to targets.
+    pub rows_sent: u64,
+    /// Rows that a later change of the same key replaced within one load.
+    pub rows_collapsed: u64,
+    /// Loads that are committed.
+    pub loads: u64,
+    /// Epochs that are committed.
+    pub epochs: u64,
+    /// Transactions judged.
+    pub transactions: u64,
+    /// Events skipped, by rule.
+    pub skipped: BTreeMap<&'static str, u64>,
+    /// Events of tables that are not captured, skipped undecoded.
+    pub filtered_events: u64,
+    /// Restarts from the last durable record within this process.
+    pub restarts: u64,
+    /// Seconds from the first chunk to the moment when every table was live; 0 if none was read.
+    pub snapshot_seconds: f64,
+    /// Where the stream stands.
+    pub position: Option<String>,
+    /// The durable set of transactions.
+    pub gtids: String,
+}
+
+impl Report {
+    /// Counts one skipped event.
+    pub fn skip(&mut self, rule: &'static str) {
+        let n = self.skipped.entry(rule).or_default();
+        *n = n.saturating_add(1);
+    }
+
+    /// Counts one dropped change.
+    pub fn drop_change(&mut self, rule: &'static str) {
+        let n = self.changes_dropped.entry(rule).or_default();
+        *n = n.saturating_add(1);
+    }
+
+    /// Whether every change that came in is accounted for.
+    #[must_use]
+    pub fn balances(&self) -> bool {
+        let dropped = self.changes_dropped.values().fold(0u64, |a, b| a.saturating_add(*b));
+        self.changes_in == self.changes_emitted.saturating_add(dropped)
+    }
+}

@@ -1,0 +1,278 @@
+//! The sinks' drivers: loads and commits run beside the loop and tell it how they ended.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_doris_sink::classify::CommitOutcome;
+use millstream_doris_sink::client::{DorisClient, Load};
+use millstream_doris_sink::request::{TwoPhase, TxnRef};
+use millstream_doris_sink::txn::{TxnFact as Seen, TxnStatus};
+use millstream_doris_sink::{Label, SinkError};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::error::RunError;
+use super::output::{Target, Upload};
+use crate::delivery::{CommitPermit, LoadId, TargetNo, TxnFact};
+
+/// Loads on their way at the same time.
+const CONCURRENT_LOADS: usize = 8;
+/// How long the end of a run waits for its last transactions to become visible.
+const VISIBLE_PATIENCE: Duration = Duration::from_secs(120);
+
+/// Something a sink finished.
+#[derive(Debug)]
+pub(super) enum SinkEvent {
+    /// A load is PRECOMMITTED under this transaction, or failed for good.
+    Uploaded { id: LoadId, bytes: usize, result: Result<u64, RunError> },
+    /// A transaction is committed, or cannot be.
+    Committed { id: LoadId, result: Result<(), RunError> },
+    /// Old transactions were looked for.
+    Swept,
+}
+
+/// Where rows go.
+pub(super) enum Sink {
+    Doris(DorisSink),
+    Jsonl(JsonlSink),
+}
+
+/// Stream Loads.
+pub(super) struct DorisSink {
+    client: Arc<DorisClient>,
+    pipeline: u64,
+    databases: Vec<String>,
+    tasks: JoinSet<SinkEvent>,
+    slots: Arc<Semaphore>,
+    last: BTreeMap<TargetNo, (String, u64)>,
+}
+
+/// Lines to a file or to standard output.
+pub(super) struct JsonlSink {
+    out: Box<dyn std::io::Write + Send>,
+    file: Option<std::fs::File>,
+    written: u64,
+}
+
+impl Sink {
+    pub(super) fn is_busy(&self) -> bool {
+        match self {
+            Self::Doris(doris) => !doris.is_empty(),
+            Self::Jsonl(_) => false,
+        }
+    }
+
+    /// What finished next. Cancel-safe.
+    pub(super) async fn next(&mut self) -> SinkEvent {
+        match self {
+            Self::Doris(doris) => match doris.tasks.join_next().await {
+                Some(Ok(event)) => event,
+                // A task never panics by itself; a cancelled one belongs to an attempt that is over.
+                Some(Err(_)) | None => core::future::pending().await,
+            },
+            Self::Jsonl(_) => core::future::pending().await,
+        }
+    }
+
+    pub(super) fn upload(&mut self, target: &Target, upload: Upload) {
+        let Self::Doris(doris) = self else { return };
+        let (client, slots) = (Arc::clone(&doris.client), Arc::clone(&doris.slots));
+        let (database, table, columns) = (target.database.clone(), target.table.clone(), target.columns.clone());
+        doris.tasks.spawn(async move {
+            let bytes = upload.body.len();
+            let _slot = slots.acquire_owned().await;
+            let load = Load {
+                database: &database,
+                table: &table,
+                label: upload.label,
+                columns: &columns,
+                body: upload.body,
+                rows: upload.rows,
+                two_phase: TwoPhase::Yes,
+            };
+            let result = match client.load(&load).await {
+                Ok(loaded) => loaded.txn_id.ok_or_else(|| {
+                    RunError::away(format!("{database}.{table}: load {} has no transaction", upload.label))
+                }),
+                Err(e) => Err(failed(&format!("{database}.{table}"), e)),
+            };
+            SinkEvent::Uploaded { id: upload.id, bytes, result }
+        });
+    }
+
+    /// Commits one load. The permit proves that its epoch's record is durable.
+    pub(super) fn commit(&mut self, permit: &CommitPermit, target: &Target, id: LoadId, txn: u64) {
+        let Self::Doris(doris) = self else { return };
+        if permit.epoch() != id.epoch {
+            return;
+        }
+        doris.last.insert(target.no, (target.database.clone(), txn));
+        let client = Arc::clone(&doris.client);
+        let (database, table) = (target.database.clone(), target.table.clone());
+        doris.tasks.spawn(async move {
+            let result = commit(&client, &database, &table, txn).await;
+            SinkEvent::Committed { id, result }
+        });
+    }
+
+    /// Aborts transactions of earlier eras that are still open, beside everything else.
+    pub(super) fn abort_leftovers(&mut self, era: u32) {
+        let Self::Doris(doris) = self else { return };
+        let client = Arc::clone(&doris.client);
+        let (databases, pipeline) = (doris.databases.clone(), doris.pipeline);
+        doris.tasks.spawn(async move {
+            if let Err(e) = sweep(&client, &databases, pipeline, era, &[]).await {
+                tracing::warn!(reason = %e, "old transactions could not be looked for; trying again later");
+            }
+            SinkEvent::Swept
+        });
+    }
+
+    /// jsonl: writes and empties `lines`.
+    pub(super) fn flush_lines(&mut self, lines: &mut Vec<u8>) -> Result<(), RunError> {
+        let Self::Jsonl(jsonl) = self else { return Ok(()) };
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let written = jsonl.out.write_all(lines).and_then(|()| jsonl.out.flush());
+        written.and_then(|()| jsonl.file.as_ref().map_or(Ok(()), std::fs::File::sync_data)).map_err(|e| {
+            if e.kind() == std::io::ErrorKind::BrokenPipe {
+                RunError::stopped("nobody reads the output any more").because(e)
+            } else {
+                RunError::stopped(format!("the output cannot be written: {e}")).because(e)
+            }
+        })?;
+        jsonl.written = jsonl.written.saturating_add(u64::try_from(lines.len()).unwrap_or(u64::MAX));
+        lines.clear();
+        Ok(())
+    }
+
+    /// Bytes of the output file so far, if there is one.
+    pub(super) fn output_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Jsonl(jsonl) if jsonl.file.is_some() => Some(jsonl.written),
+            _ => None,
+        }
+    }
+
+    /// Waits until the last committed load of every target can be read.
+    pub(super) async fn wait_visible(&mut self) -> Result<(), RunError> {
+        let Self::Doris(doris) = self else { return Ok(()) };
+        let wait = async {
+            for (database, txn) in doris.last.values() {
+                let mut pause = Duration::from_millis(10);
+                // COMMITTED becomes VISIBLE by itself; a transaction that is forgotten by now was final.
+                while matches!(
+                    doris.client.transaction(database, TxnRef::Id(*txn)).await.map_err(away)?,
+                    Seen::Committed(_)
+                ) {
+                    tokio::time::sleep(pause).await;
+                    pause = pause.saturating_mul(2).min(Duration::from_secs(1));
+                }
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(VISIBLE_PATIENCE, wait).await {
+            Ok(result) => result,
+            Err(_) => {
+                tracing::warn!("the last transactions are committed but not visible yet");
+                Ok(())
+            }
+        }
+    }
+}
+
+impl DorisSink {
+    pub(super) fn new(client: Arc<DorisClient>, pipeline: u64, databases: Vec<String>) -> Self {
+        Self {
+            client,
+            pipeline,
+            databases,
+            tasks: JoinSet::new(),
+            slots: Arc::new(Semaphore::new(CONCURRENT_LOADS)),
+            last: BTreeMap::new(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+}
+
+impl JsonlSink {
+    /// Standard output.
+    pub(super) fn stdout() -> Self {
+        Self { out: Box::new(std::io::stdout()), file: None, written: 0 }
+    }
+
+    /// A file whose first `keep` bytes belong to committed epochs; what is behind them goes.
+    pub(super) fn file(path: &std::path::Path, keep: u64) -> std::io::Result<Self> {
+        use std::io::Seek as _;
+        let mut file = std::fs::OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
+        file.set_len(keep)?;
+        file.seek(std::io::SeekFrom::End(0))?;
+        Ok(Self { out: Box::new(file.try_clone()?), file: Some(file), written: keep })
+    }
+}
+
+fn away(e: SinkError) -> RunError {
+    RunError::away(format!("Doris is away: {e}")).because(e)
+}
+
+/// A load or a commit that did not work.
+fn failed(table: &str, e: SinkError) -> RunError {
+    let text = format!("{table}: {e}");
+    if e.is_retryable() { RunError::away(text).because(e) } else { RunError::stopped(text).because(e) }
+}
+
+/// Commits a transaction by id and tells what it means if that cannot be done.
+pub(super) async fn commit(client: &DorisClient, database: &str, table: &str, txn: u64) -> Result<(), RunError> {
+    match client.commit(database, txn).await.map_err(|e| failed(&format!("{database}.{table}"), e))? {
+        CommitOutcome::Done | CommitOutcome::AlreadyDone => Ok(()),
+        // The record is durable: the recovery finds out what became of it.
+        other => Err(RunError::away(format!(
+            "{database}.{table}: transaction {txn} could not be committed ({other:?}): going back to the last durable record"
+        ))),
+    }
+}
+
+/// What Doris knows of a transaction.
+pub(super) async fn fact(client: &DorisClient, database: &str, txn: u64) -> Result<TxnFact, RunError> {
+    client.transaction(database, TxnRef::Id(txn)).await.map(fact_of).map_err(away)
+}
+
+const fn fact_of(fact: Seen) -> TxnFact {
+    match fact {
+        Seen::Visible(_) => TxnFact::Visible,
+        Seen::Committed(_) => TxnFact::Committed,
+        Seen::PreCommitted(_) => TxnFact::PreCommitted,
+        Seen::Prepare(_) => TxnFact::Prepare,
+        Seen::Aborted(_) => TxnFact::Aborted,
+        Seen::Unknown => TxnFact::Gone,
+    }
+}
+
+/// Aborts every open transaction of this pipeline that is neither of era `era` nor in `keep`.
+pub(super) async fn sweep(
+    client: &DorisClient,
+    databases: &[String],
+    pipeline: u64,
+    era: u32,
+    keep: &[u64],
+) -> Result<u64, RunError> {
+    let mut aborted = 0u64;
+    for database in databases {
+        for ours in client.list_ours(database, &Label::prefix(pipeline)).await.map_err(away)? {
+            let open = matches!(ours.status, TxnStatus::Prepare | TxnStatus::PreCommitted);
+            let foreign = ours.label.parse::<Label>().is_ok_and(|l| l.era() < era);
+            if open && foreign && !keep.contains(&ours.id) {
+                tracing::info!(label = ours.label, txn = ours.id, "aborting a transaction that an earlier run left");
+                client.abort(database, ours.id).await.map_err(away)?;
+                aborted = aborted.saturating_add(1);
+            }
+        }
+    }
+    Ok(aborted)
+}

@@ -1,0 +1,232 @@
+//! Chunk readers: each owns a connection and does one job at a time, in the order the fence demands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_binlog::{GtidSet, Position, TableSchema};
+use millstream_wire::{ConnectOptions, Connection, Error, Row};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::key::KeyCodec;
+use crate::merge::{ChunkId, Covered, Key, KeyRange, TableId};
+use crate::snapshot::ReadError;
+use crate::snapshot::reader::{self, ChunkRows, ChunkTable};
+use crate::snapshot::sql::TableSql;
+use crate::snapshot::values::convert;
+
+/// What a table is read by.
+#[derive(Debug)]
+pub(super) struct Access {
+    pub(super) schema: Arc<TableSchema>,
+    pub(super) codec: KeyCodec,
+    pub(super) sql: TableSql,
+}
+
+/// What a reader has to do.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// Read one chunk.
+    Chunk {
+        chunk: ChunkId,
+        access: Arc<Access>,
+        range: KeyRange,
+        /// D: LW must cover it.
+        covers: GtidSet,
+        rows: u64,
+        bytes: usize,
+    },
+    /// Find keys that cut a range into about equal pieces.
+    Cut { id: TableId, access: Arc<Access>, pieces: usize },
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// A chunk's rows with their watermarks.
+    Chunk { chunk: ChunkId, lw: GtidSet, rows: Vec<(Key, Row)>, bytes: usize, covered: Covered, hw: Position },
+    /// Keys to cut at.
+    Cut { id: TableId, keys: Vec<Key> },
+    /// It failed; a chunk is to be given up.
+    Failed { chunk: Option<ChunkId>, id: Option<TableId>, error: Failure },
+}
+
+/// Why a job failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Wire(Error),
+    Read(ReadError),
+    /// Another server answered.
+    OtherServer(String),
+    /// Rows that cannot be understood.
+    Data(String),
+}
+
+/// The readers.
+pub(super) struct Workers {
+    jobs: Vec<mpsc::Sender<Job>>,
+    busy: Vec<bool>,
+    results: mpsc::Receiver<(usize, Outcome)>,
+    _tasks: JoinSet<()>,
+}
+
+impl Workers {
+    pub(super) fn start(count: usize, connect: &ConnectOptions, server_uuid: &str) -> Self {
+        let (sender, results) = mpsc::channel(count.max(1));
+        let mut tasks = JoinSet::new();
+        let mut jobs = Vec::new();
+        for worker in 0..count {
+            let (job_sender, job_receiver) = mpsc::channel(1);
+            jobs.push(job_sender);
+            let reader = Reader { connect: connect.clone(), server_uuid: server_uuid.to_owned(), connection: None };
+            tasks.spawn(reader.work(worker, job_receiver, sender.clone()));
+        }
+        Self { busy: vec![false; count], jobs, results, _tasks: tasks }
+    }
+
+    /// A reader without a job.
+    pub(super) fn idle(&self) -> Option<usize> {
+        self.busy.iter().position(|busy| !busy)
+    }
+
+    /// All readers.
+    pub(super) const fn count(&self) -> usize {
+        self.busy.len()
+    }
+
+    /// Readers with a job.
+    pub(super) fn running(&self) -> usize {
+        self.busy.iter().filter(|busy| **busy).count()
+    }
+
+    /// Gives an idle reader a job. `false` if it is gone.
+    pub(super) fn give(&mut self, worker: usize, job: Job) -> bool {
+        let given = self.jobs.get(worker).is_some_and(|jobs| jobs.try_send(job).is_ok());
+        if given && let Some(busy) = self.busy.get_mut(worker) {
+            *busy = true;
+        }
+        given
+    }
+
+    /// The next result; waits for ever when there is no reader. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Outcome {
+        match self.results.recv().await {
+            Some((worker, outcome)) => {
+                if let Some(busy) = self.busy.get_mut(worker) {
+                    *busy = false;
+                }
+                outcome
+            }
+            None => core::future::pending().await,
+        }
+    }
+}
+
+struct Reader {
+    connect: ConnectOptions,
+    server_uuid: String,
+    connection: Option<Connection>,
+}
+
+impl Reader {
+    async fn work(mut self, worker: usize, mut jobs: mpsc::Receiver<Job>, results: mpsc::Sender<(usize, Outcome)>) {
+        while let Some(job) = jobs.recv().await {
+            let (chunk, id) = match &job {
+                Job::Chunk { chunk, .. } => (Some(*chunk), None),
+                Job::Cut { id, .. } => (None, Some(*id)),
+            };
+            let outcome = match self.job(job).await {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    self.connection = None;
+                    Outcome::Failed { chunk, id, error }
+                }
+            };
+            if results.send((worker, outcome)).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn connection(&mut self) -> Result<Connection, Failure> {
+        if let Some(connection) = self.connection.take() {
+            return Ok(connection);
+        }
+        let mut connection = Connection::connect(&self.connect).await.map_err(Failure::Wire)?;
+        reader::session_setup(&mut connection).await.map_err(Failure::Read)?;
+        let uuid = reader::server_uuid(&mut connection).await.map_err(Failure::Read)?.to_string();
+        if uuid == self.server_uuid { Ok(connection) } else { Err(Failure::OtherServer(uuid)) }
+    }
+
+    async fn job(&mut self, job: Job) -> Result<Outcome, Failure> {
+        let mut connection = self.connection().await?;
+        match job {
+            Job::Chunk { chunk, access, range, covers, rows, bytes } => {
+                // LW is taken again and again until it covers D: a transaction is sent before it is visible.
+                let mut pause = Duration::from_millis(2);
+                let lw = loop {
+                    let lw = reader::low_watermark(&mut connection).await.map_err(Failure::Read)?;
+                    if lw.is_superset(&covers) {
+                        break lw;
+                    }
+                    tokio::time::sleep(pause).await;
+                    pause = pause.saturating_mul(2).min(Duration::from_millis(100));
+                };
+                let table = ChunkTable { schema: &access.schema, codec: &access.codec, sql: &access.sql };
+                let (low, high) = (range.lo.as_deref(), range.hi.as_deref());
+                let read =
+                    reader::read_chunk(&mut connection, table, low, high, rows, bytes).await.map_err(Failure::Read)?;
+                if read.abandon_connection {
+                    // Cut by bytes in the middle of the result: the rest is not worth reading.
+                    connection = self.connection().await?;
+                }
+                let hw = reader::high_watermark(&mut connection).await.map_err(Failure::Read)?;
+                self.connection = Some(connection);
+                let ChunkRows { rows, covered, bytes, .. } = read;
+                Ok(Outcome::Chunk { chunk, lw, rows, bytes, covered, hw })
+            }
+            Job::Cut { id, access, pieces } => {
+                let keys = cut_points(&mut connection, &access, pieces).await?;
+                self.connection = Some(connection);
+                Ok(Outcome::Cut { id, keys })
+            }
+        }
+    }
+}
+
+/// Real keys that cut a table into about `pieces` stretches of values; none where that cannot be told.
+async fn cut_points(connection: &mut Connection, access: &Access, pieces: usize) -> Result<Vec<Key>, Failure> {
+    let (Some(first), Some(last)) =
+        (key(connection, access, &access.sql.first()).await?, key(connection, access, &access.sql.last()).await?)
+    else {
+        return Ok(Vec::new());
+    };
+    let dives = access.sql.dives(&first, &last, pieces).map_err(|e| Failure::Data(e.to_string()))?;
+    let mut keys: Vec<Key> = Vec::new();
+    for dive in dives {
+        keys.extend(key(connection, access, &dive.sql).await?);
+    }
+    Ok(keys)
+}
+
+/// The key that a statement selects, if any.
+async fn key(connection: &mut Connection, access: &Access, sql: &str) -> Result<Option<Key>, Failure> {
+    let statement = connection.prepare(sql).await.map_err(Failure::Wire)?;
+    let mut rows = connection.execute_statement(&statement, &[]).await.map_err(Failure::Wire)?;
+    let mut found = None;
+    while let Some(row) = rows.next().await.map_err(Failure::Wire)? {
+        let unclear =
+            || Failure::Data(format!("a key of {}.{} cannot be read", access.schema.database, access.schema.table));
+        let mut values = Vec::new();
+        for (ordinal, value) in access.codec.ordinals().zip(row.values()) {
+            let column = access.schema.columns.get(ordinal).ok_or_else(unclear)?;
+            let value = value.map_err(|_| unclear())?;
+            values.push(convert(column, value).ok_or_else(unclear)?);
+        }
+        let mut key = Vec::new();
+        access.codec.encode_parts(values, &mut key).map_err(|e| Failure::Data(e.to_string()))?;
+        found = Some(key.into());
+    }
+    connection.close_statement(statement).await.map_err(Failure::Wire)?;
+    Ok(found)
+}

@@ -1,0 +1,146 @@
+//! A source, a simulated cluster and an engine, joined for an end-to-end test.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::doris::{DorisSim, SimOptions};
+use crate::engine::{Engine, Home, Output};
+use crate::server::{Endpoint, Server};
+use crate::source::SourceTable;
+
+/// How long a run with `--until` may take in a test.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A simulated cluster beside a source, and a home for engines between them.
+#[derive(Debug)]
+pub struct Rig {
+    /// Keeps the cluster's tasks running.
+    pub runtime: tokio::runtime::Runtime,
+    /// The cluster.
+    pub sim: DorisSim,
+    /// Where the engine runs; its state is in `state`.
+    pub home: Home,
+    /// What follows `source.url` in the configuration.
+    pub source_url: String,
+    /// Lines for `[source]`, `[snapshot]` and so on.
+    pub tables: Vec<String>,
+}
+
+impl Rig {
+    /// A cluster for `server`; `tables` are patterns of `source.tables`.
+    pub fn new(server: &Server, tables: &[&str]) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let sim = runtime.block_on(DorisSim::start(SimOptions::default())).unwrap();
+        Self {
+            runtime,
+            sim,
+            home: Home::new().unwrap(),
+            source_url: server.url("repl"),
+            tables: tables.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// The configuration: every table goes to `up_DB.TABLE` (upsert) and to `log_DB.TABLE` (append).
+    pub fn config(&self) -> String {
+        self.config_with("", "")
+    }
+
+    /// The same with lines added to `[snapshot]` and `[sink]`.
+    pub fn config_with(&self, snapshot: &str, sink: &str) -> String {
+        let tables: Vec<String> = self.tables.iter().map(|t| format!("{t:?}")).collect();
+        format!(
+            r#"
+name = "rig"
+[source]
+url = "{url}"
+tables = [{tables}]
+[snapshot]
+chunk_rows = 500
+{snapshot}
+[sink]
+type = "doris"
+fe = ["{fe}"]
+sql = "{sql}"
+user = "{user}"
+password = "{password}"
+flush = {{ interval = "200ms" }}
+{sink}
+[[route]]
+match = "*.*"
+to = "up_{{db}}.{{table}}"
+mode = "upsert"
+[[route]]
+match = "*.*"
+to = "log_{{db}}.{{table}}"
+mode = "append"
+[state]
+dir = "state"
+"#,
+            url = self.source_url,
+            tables = tables.join(", "),
+            fe = self.sim.fe_url(),
+            sql = self.sim.sql_addr(),
+            user = self.sim.user(),
+            password = self.sim.password(),
+        )
+    }
+
+    /// Runs until everything the source has now is visible.
+    pub fn run(&self) -> Output {
+        self.home.finish(Some(&self.config()), &["run", "--until", "current", "--json"], PATIENCE)
+    }
+
+    /// Runs and checks that it ended well.
+    pub fn run_well(&self) -> Output {
+        let output = self.run();
+        assert!(output.exit.success(), "{:?}\n{}", output.exit, output.stderr);
+        output
+    }
+
+    /// Starts an engine that does not end by itself.
+    pub fn spawn(&self) -> Engine {
+        self.home.spawn(Some(&self.config()), &["run"]).unwrap()
+    }
+
+    /// Where the upsert table differs from the source; empty when they are equal.
+    pub fn upsert_differences(&self, endpoint: &Endpoint, database: &str, table: &str) -> Vec<String> {
+        let source = SourceTable::describe(endpoint, database, table).unwrap();
+        let sink_db = format!("up_{database}");
+        let schema = self.sim.schema(&sink_db, table).unwrap();
+        let order: Vec<usize> =
+            source.columns.iter().map(|c| schema.columns.iter().position(|s| s.name == c.name).unwrap()).collect();
+        let pick = |row: &[Option<String>]| -> Vec<Option<String>> {
+            order
+                .iter()
+                .zip(&source.columns)
+                .map(|(i, column)| row[*i].clone().map(|text| column.normal(text)))
+                .collect()
+        };
+        let key = |row: &Vec<Option<String>>| source.key.iter().map(|i| row[*i].clone()).collect::<Vec<_>>();
+        let there: BTreeMap<_, _> =
+            self.sim.rows(&sink_db, table).iter().map(|row| pick(row)).map(|row| (key(&row), row)).collect();
+        let here: BTreeMap<_, _> = source.read(endpoint).unwrap().into_iter().map(|row| (key(&row), row)).collect();
+        let mut differences = Vec::new();
+        for (key, row) in &here {
+            match there.get(key) {
+                None => differences.push(format!("{key:?} is missing")),
+                Some(other) if other != row => differences.push(format!("{key:?}: source {row:?}, sink {other:?}")),
+                Some(_) => {}
+            }
+        }
+        for key in there.keys().filter(|key| !here.contains_key(*key)) {
+            differences.push(format!("{key:?} is too much"));
+        }
+        differences
+    }
+
+    /// Fails unless every table's upsert target equals the source.
+    #[track_caller]
+    pub fn assert_upsert_equal(&self, endpoint: &Endpoint, database: &str, tables: &[&str]) {
+        for table in tables {
+            let differences = self.upsert_differences(endpoint, database, table);
+            let first: Vec<&String> = differences.iter().take(5).collect();
+            assert!(differences.is_empty(), "{table}: {} differences, such as {first:#?}", differences.len());
+        }
+    }
+}
