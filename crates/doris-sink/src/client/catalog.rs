@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use http::Method;
+use millstream_wire::ResultSet;
 use tokio::time::{Instant, sleep};
 
 use super::DorisClient;
@@ -129,8 +130,7 @@ impl DorisClient {
         self.sql.query(&format!("emptying {database}.{table}"), &sql).await.map(drop)
     }
 
-    async fn number(&self, what: &str, settings: &[&str], sql: &str) -> Result<Option<i64>, SinkError> {
-        let result = self.sql.query_with(what, settings, sql).await?;
+    fn number(what: &str, result: &ResultSet) -> Result<Option<i64>, SinkError> {
         match result.scalar() {
             None => Ok(None),
             Some(text) => text.trim().parse().map(Some).map_err(|_| {
@@ -140,7 +140,7 @@ impl DorisClient {
     }
 
     async fn counted(&self, what: &str, sql: &str) -> Result<u64, SinkError> {
-        let count = self.number(what, &[], sql).await?;
+        let count = Self::number(what, &self.sql.query(what, sql).await?)?;
         count
             .and_then(|count| u64::try_from(count).ok())
             .ok_or_else(|| SinkError::new(Kind::Unexpected { what: what.to_owned(), text: "no count".to_owned() }))
@@ -159,12 +159,14 @@ impl DorisClient {
     /// # Errors
     /// When the SQL port does not answer.
     pub async fn max_sequence(&self, database: &str, table: &str, mode: Mode) -> Result<Option<i64>, SinkError> {
-        let (column, settings): (_, &[&str]) = match mode {
-            Mode::Upsert => (SEQUENCE_COL, &["SET show_hidden_columns = true"]),
-            Mode::Append => (APPEND_SEQ, &[]),
+        let what = "reading the greatest sequence number";
+        let max = |column| format!("SELECT MAX({}) FROM {}", quote_name(column), name(database, table));
+        let result = match mode {
+            // With hidden columns shown, deleted rows are rows too: right here, wrong for every other statement.
+            Mode::Upsert => self.sql.query_with(what, "SET show_hidden_columns = true", &max(SEQUENCE_COL)).await?,
+            Mode::Append => self.sql.query(what, &max(APPEND_SEQ)).await?,
         };
-        let sql = format!("SELECT MAX({}) FROM {}", quote_name(column), name(database, table));
-        self.number("reading the greatest sequence number", settings, &sql).await
+        Self::number(what, &result)
     }
 
     /// Whether an append target holds any row with a sequence number from `low` to `high`: whether the load of that range,

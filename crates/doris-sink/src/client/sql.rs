@@ -61,49 +61,50 @@ impl SqlPort {
         SinkError::new(Kind::Sql { what, retryable, source: Box::new(source) })
     }
 
-    /// Runs `sql` after the settings it needs. A session that was found broken is replaced once, so every statement sent
-    /// here may be run twice.
-    async fn run(&self, settings: &[&str], sql: &str) -> Result<ResultSet, Error> {
+    /// Runs a statement. A session that was found broken is replaced once, so every statement sent here may be run twice.
+    async fn run(&self, sql: &str) -> Result<ResultSet, Error> {
         let mut guard = self.session.lock().await;
         // Taken out while in use: a dropped call leaves no session in an unknown state behind.
         if let Some(mut session) = guard.take().filter(Connection::is_usable) {
-            let result = statements(&mut session, settings, sql).await;
+            let result = session.query_all(sql).await;
             if session.is_usable() {
                 *guard = Some(session);
                 return result;
             }
         }
         let mut session = Box::pin(Connection::connect(&self.options)).await?;
-        let result = statements(&mut session, settings, sql).await;
+        let result = session.query_all(sql).await;
         if session.is_usable() {
             *guard = Some(session);
         }
         result
     }
 
-    pub(crate) async fn query(&self, what: &str, sql: &str) -> SqlResult<ResultSet> {
-        self.run(&[], sql).await.map_err(|error| self.error(what, error))
+    /// Runs a statement in a session of its own, after a setting that must not outlive it.
+    async fn run_with(&self, setting: &str, sql: &str) -> Result<ResultSet, Error> {
+        let mut session = Box::pin(Connection::connect(&self.options)).await?;
+        session.execute(setting).await?;
+        let result = session.query_all(sql).await;
+        session.close().await;
+        result
     }
 
-    pub(crate) async fn query_with(&self, what: &str, settings: &[&str], sql: &str) -> SqlResult<ResultSet> {
-        self.run(settings, sql).await.map_err(|error| self.error(what, error))
+    pub(crate) async fn query(&self, what: &str, sql: &str) -> SqlResult<ResultSet> {
+        self.run(sql).await.map_err(|error| self.error(what, error))
+    }
+
+    pub(crate) async fn query_with(&self, what: &str, setting: &str, sql: &str) -> SqlResult<ResultSet> {
+        self.run_with(setting, sql).await.map_err(|error| self.error(what, error))
     }
 
     /// `None` when what it names is not there.
     pub(crate) async fn query_if_there(&self, what: &str, sql: &str) -> SqlResult<Option<ResultSet>> {
-        match self.run(&[], sql).await {
+        match self.run(sql).await {
             Ok(result) => Ok(Some(result)),
             Err(error) if is_missing(&error) => Ok(None),
             Err(error) => Err(self.error(what, error)),
         }
     }
-}
-
-async fn statements(session: &mut Connection, settings: &[&str], sql: &str) -> Result<ResultSet, Error> {
-    for setting in settings {
-        session.execute(setting).await?;
-    }
-    session.query_all(sql).await
 }
 
 /// The rows of `SHOW TRANSACTION`.
