@@ -23,6 +23,8 @@ pub struct PacketCodec {
     sequence: u8,
     /// No packet came since the last command.
     fresh: bool,
+    /// The next packet may have any sequence id.
+    any_order: bool,
     limit: usize,
     joining: Option<Joining>,
 }
@@ -40,7 +42,7 @@ impl PacketCodec {
     /// A codec for a connection's first packet, with a cap on the size of a packet.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
-        Self { sequence: 0, fresh: true, limit, joining: None }
+        Self { sequence: 0, fresh: true, any_order: false, limit, joining: None }
     }
 
     /// Changes the cap on the size of a packet.
@@ -58,6 +60,12 @@ impl PacketCodec {
     pub fn begin_command(&mut self) {
         self.sequence = 0;
         self.fresh = true;
+        self.any_order = false;
+    }
+
+    /// Takes the next packet whatever its sequence id: the answer to a command that was cut short.
+    pub fn skip_order_check(&mut self) {
+        self.any_order = true;
     }
 
     /// Appends `payload` to `out` as one or more frames.
@@ -103,7 +111,7 @@ impl PacketCodec {
             if before.saturating_add(len) > self.limit {
                 return Err(Error::new(Kind::Limit { what: "a packet of the server", limit: self.limit }));
             }
-            if sequence != self.sequence {
+            if sequence != self.sequence && !self.any_order {
                 let Some(first) = buf.get(HEADER_LEN) else {
                     return Ok(None);
                 };
@@ -119,6 +127,7 @@ impl PacketCodec {
             buf.advance(HEADER_LEN);
             self.sequence = sequence.wrapping_add(1);
             self.fresh = false;
+            self.any_order = false;
             if whole {
                 return Ok(Some(buf.split_to(len).freeze()));
             }

@@ -247,6 +247,22 @@ async fn a_cancelled_send_breaks_the_connection() {
 }
 
 #[tokio::test]
+async fn a_server_that_refuses_a_packet_half_way_is_heard() {
+    let (mut c, server) = connected(64, |mut s| async move {
+        // It has read the header, says no with a sequence id of its own, and closes.
+        assert_ne!(s.io.read(&mut [0; 8]).await.unwrap(), 0);
+        let refusal = server::err(1153, *b"08S01", "Got a packet bigger than 'max_allowed_packet' bytes");
+        let [len, ..] = refusal.len().to_le_bytes();
+        s.io.write_all(&[&[len, 0, 0, 3], &refusal[..]].concat()).await.unwrap();
+    })
+    .await;
+    let e = c.execute(&"x".repeat(1000)).await.unwrap_err();
+    assert_eq!(e.server_error().unwrap().code, 1153, "{e}");
+    assert!(!e.is_connection_usable() && !c.is_usable());
+    server.await.unwrap();
+}
+
+#[tokio::test]
 async fn silence_is_told_after_the_read_timeout() {
     let (client, io) = duplex(4096);
     let mut s = Server::new(io);

@@ -33,8 +33,6 @@ pub struct HandshakeV10 {
     pub auth_plugin: String,
 }
 
-type Fixed<'a> = (&'a [u8], u8, u16);
-
 /// `caps high`, `auth length`, `reserved`.
 fn extension(input: &[u8]) -> nom::IResult<&[u8], (u16, u8), ParseError> {
     let (input, (caps_high, auth_len, _)) = (le_u16, le_u8, take(10usize)).parse(input)?;
@@ -46,9 +44,10 @@ fn until_nul(input: &[u8]) -> nom::IResult<&[u8], &[u8], ParseError> {
     Ok((input, text))
 }
 
-fn fixed(input: &[u8]) -> nom::IResult<&[u8], Fixed<'_>, ParseError> {
+/// First part of the nonce, `caps low`.
+fn start_of_nonce(input: &[u8]) -> nom::IResult<&[u8], (&[u8], u16), ParseError> {
     let (input, (nonce, _filler, caps_low)) = (take(8usize), le_u8, le_u16).parse(input)?;
-    Ok((input, (nonce, 0, caps_low)))
+    Ok((input, (nonce, caps_low)))
 }
 
 impl HandshakeV10 {
@@ -65,7 +64,7 @@ impl HandshakeV10 {
         }
         let server_version = r.parse("server version", until_nul)?;
         let connection_id = r.parse("thread id", le_u32)?;
-        let (nonce1, _, caps_low) = r.parse("nonce, capabilities", fixed)?;
+        let (nonce1, caps_low) = r.parse("nonce, capabilities", start_of_nonce)?;
         let (charset, status) = r.parse("charset, status", (le_u8, le_u16))?;
         let (caps_high, auth_len) = r.parse("capabilities, auth length", extension)?;
         let capabilities = CapabilityFlags::from_bits_retain(u32::from(caps_low) | u32::from(caps_high) << 16);

@@ -125,9 +125,9 @@ impl Channel {
     }
 
     async fn try_receive(&mut self) -> Result<Option<Bytes>, Error> {
+        // The command was cut short, so the answer's sequence id is not the one that is due.
+        self.codec.skip_order_check();
         loop {
-            // The command may be cut short, so the answer's sequence id is not the one that is due.
-            self.codec.begin_command();
             if let Some(packet) = self.codec.decode(&mut self.input)? {
                 return Ok(Some(packet));
             }
