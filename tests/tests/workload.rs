@@ -96,7 +96,8 @@ fn running_writers_survive_a_restart_of_the_server() {
     server.restart().unwrap();
     wait_for(50);
     let (workload, counts) = running.stop();
-    assert!(counts.unknown <= 2, "{counts:?}");
+    // A server on its way down may still take a connection, and then refuse the transaction.
+    assert!(counts.unknown <= 10, "{counts:?}");
     assert!(counts.changes() > counts.transactions);
     // And on, from where it stopped.
     let running = workload.start(&endpoint, None);
