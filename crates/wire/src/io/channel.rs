@@ -24,6 +24,8 @@ pub(super) struct Channel {
     codec: PacketCodec,
     input: BytesMut,
     output: Vec<u8>,
+    /// `input` was enlarged for a packet over [`READ_ROOM`].
+    grown: bool,
     pub(super) timeout: Option<Duration>,
     /// A write was begun and not finished, or an error left the stream in an unknown state.
     broken: bool,
@@ -36,6 +38,7 @@ impl Channel {
             codec: PacketCodec::new(LOGIN_LIMIT),
             input: BytesMut::new(),
             output: Vec::new(),
+            grown: false,
             timeout: None,
             broken: false,
         }
@@ -160,10 +163,7 @@ impl Channel {
 
     /// Reads once. Safe to cancel.
     pub(super) async fn fill(&mut self, during: &'static str, limit: Option<Duration>) -> Result<(), Error> {
-        let wanted = self.codec.needed(&self.input).clamp(READ_ROOM, MAX_ROOM.max(self.input.len().saturating_mul(2)));
-        if self.input.capacity().saturating_sub(self.input.len()) < READ_ROOM / 8 {
-            self.input.reserve(wanted.saturating_sub(self.input.len()).max(READ_ROOM / 2));
-        }
+        self.make_room();
         let read = within(limit, during, self.stream.read_buf(&mut self.input)).await;
         let source = match read {
             Ok(Ok(n)) if n > 0 => return Ok(()),
@@ -178,6 +178,21 @@ impl Channel {
         };
         self.broken = true;
         Err(Error::new(Kind::Transport { during, target: None, source }))
+    }
+
+    /// Makes room for a read. A buffer that grew for a large packet is not kept for the small ones after it: a connection
+    /// should not hold 16 MiB because it once saw a row of that size.
+    fn make_room(&mut self) {
+        let wanted = self.codec.needed(&self.input).clamp(READ_ROOM, MAX_ROOM.max(self.input.len().saturating_mul(2)));
+        if self.grown && wanted <= READ_ROOM {
+            let mut small = BytesMut::with_capacity(READ_ROOM);
+            small.extend_from_slice(&self.input);
+            self.input = small;
+            self.grown = false;
+        } else if self.input.capacity().saturating_sub(self.input.len()) < READ_ROOM / 8 {
+            self.input.reserve(wanted.saturating_sub(self.input.len()).max(READ_ROOM / 2));
+            self.grown = wanted > READ_ROOM;
+        }
     }
 
     /// Ends the stream in good order; a server that is gone already does not matter.
@@ -203,5 +218,46 @@ impl core::fmt::Debug for Channel {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         // Buffers may hold secrets.
         f.debug_struct("Channel").field("broken", &self.broken).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::MAX_PACKET;
+
+    #[tokio::test]
+    async fn a_large_packet_leaves_no_large_buffer_behind() {
+        let (client, mut server) = tokio::io::duplex(1 << 16);
+        let mut channel = Channel::new(Box::new(client));
+        channel.set_limit(MAX_PACKET);
+        let sizes = [10usize, 10 << 20, 40 << 20, 100, 1000];
+        let writer = tokio::spawn(async move {
+            let mut codec = PacketCodec::new(MAX_PACKET);
+            for size in sizes {
+                let mut out = Vec::new();
+                codec.encode(&vec![7; size], &mut out);
+                server.write_all(&out).await.unwrap();
+            }
+        });
+        for size in sizes {
+            let packet = channel.receive("test").await.unwrap();
+            assert_eq!(packet.len(), size);
+            // What is declared is not allocated ahead: at most twice of what has come.
+            assert!(channel.input.capacity() <= 32 << 20);
+        }
+        assert!(channel.input.capacity() <= READ_ROOM, "{}", channel.input.capacity());
+        writer.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_declared_length_is_not_allocated() {
+        let (client, mut server) = tokio::io::duplex(64);
+        let mut channel = Channel::new(Box::new(client));
+        channel.set_limit(MAX_PACKET);
+        server.write_all(&[0xff, 0xff, 0xfe, 0, 1, 2, 3]).await.unwrap();
+        drop(server);
+        assert!(channel.receive("test").await.unwrap_err().is_transport());
+        assert!(channel.input.capacity() <= MAX_ROOM);
     }
 }
