@@ -20,10 +20,18 @@ pub struct Rig {
     pub sim: DorisSim,
     /// Where the engine runs; its state is in `state`.
     pub home: Home,
-    /// What follows `source.url` in the configuration.
+    /// `source.url`.
     pub source_url: String,
-    /// Lines for `[source]`, `[snapshot]` and so on.
+    /// Patterns of `source.tables`.
     pub tables: Vec<String>,
+    /// Lines at the top of the configuration, such as `memory = "16MiB"`.
+    pub top: String,
+    /// Lines added to `[snapshot]`.
+    pub snapshot: String,
+    /// `sink.flush`.
+    pub flush: String,
+    /// Lines added to `[sink]`.
+    pub sink: String,
 }
 
 impl Rig {
@@ -37,25 +45,24 @@ impl Rig {
             home: Home::new().unwrap(),
             source_url: server.url("repl"),
             tables: tables.iter().map(ToString::to_string).collect(),
+            top: String::new(),
+            snapshot: "chunk_rows = 500".to_owned(),
+            flush: "{ interval = \"200ms\" }".to_owned(),
+            sink: String::new(),
         }
     }
 
     /// The configuration: every table goes to `up_DB.TABLE` (upsert) and to `log_DB.TABLE` (append).
     pub fn config(&self) -> String {
-        self.config_with("", "")
-    }
-
-    /// The same with lines added to `[snapshot]` and `[sink]`.
-    pub fn config_with(&self, snapshot: &str, sink: &str) -> String {
         let tables: Vec<String> = self.tables.iter().map(|t| format!("{t:?}")).collect();
         format!(
             r#"
 name = "rig"
+{top}
 [source]
 url = "{url}"
 tables = [{tables}]
 [snapshot]
-chunk_rows = 500
 {snapshot}
 [sink]
 type = "doris"
@@ -63,7 +70,7 @@ fe = ["{fe}"]
 sql = "{sql}"
 user = "{user}"
 password = "{password}"
-flush = {{ interval = "200ms" }}
+flush = {flush}
 {sink}
 [[route]]
 match = "*.*"
@@ -76,7 +83,11 @@ mode = "append"
 [state]
 dir = "state"
 "#,
+            top = self.top,
             url = self.source_url,
+            snapshot = self.snapshot,
+            flush = self.flush,
+            sink = self.sink,
             tables = tables.join(", "),
             fe = self.sim.fe_url(),
             sql = self.sim.sql_addr(),
@@ -141,6 +152,70 @@ dir = "state"
             let differences = self.upsert_differences(endpoint, database, table);
             let first: Vec<&String> = differences.iter().take(5).collect();
             assert!(differences.is_empty(), "{table}: {} differences, such as {first:#?}", differences.len());
+        }
+    }
+
+    /// What is wrong with the append table: a change that comes twice, a history that cannot be, a replay that does not
+    /// end at the source. Empty when all is well.
+    pub fn append_faults(&self, endpoint: &Endpoint, database: &str, table: &str) -> Vec<String> {
+        let source = SourceTable::describe(endpoint, database, table).unwrap();
+        let sink_db = format!("log_{database}");
+        let schema = self.sim.schema(&sink_db, table).unwrap();
+        let at = |name: &str| schema.columns.iter().position(|c| c.name == name).unwrap();
+        let order: Vec<usize> = source.columns.iter().map(|c| at(&c.name)).collect();
+        let (seq, op, gtid, row_no) = (at("_ms_seq"), at("_ms_op"), at("_ms_gtid"), at("_ms_row"));
+        let mut log = self.sim.rows(&sink_db, table);
+        log.sort_by_key(|row| row[seq].as_deref().unwrap().parse::<i64>().unwrap());
+        let mut faults = Vec::new();
+        let mut seen = std::collections::BTreeSet::new();
+        let mut state: BTreeMap<Vec<Option<String>>, Vec<Option<String>>> = BTreeMap::new();
+        for row in &log {
+            let values: Vec<Option<String>> = order
+                .iter()
+                .zip(&source.columns)
+                .map(|(i, column)| row[*i].clone().map(|text| column.normal(text)))
+                .collect();
+            let key: Vec<Option<String>> = source.key.iter().map(|i| values[*i].clone()).collect();
+            let what = format!("{key:?} {:?} {:?} {:?}", row[op], row[gtid], row[row_no]);
+            if row[gtid].is_some() && !seen.insert((row[gtid].clone(), row[row_no].clone())) {
+                faults.push(format!("twice: {what}"));
+            }
+            let fits = match row[op].as_deref() {
+                Some("r" | "c") => state.insert(key, values).is_none(),
+                Some("u") => state.insert(key, values).is_some(),
+                Some("d") => state.remove(&key).is_some(),
+                _ => false,
+            };
+            if !fits {
+                faults.push(format!("cannot be: {what}"));
+            }
+        }
+        let here: BTreeMap<_, _> = source
+            .read(endpoint)
+            .unwrap()
+            .into_iter()
+            .map(|row| (source.key.iter().map(|i| row[*i].clone()).collect::<Vec<_>>(), row))
+            .collect();
+        for (key, row) in &here {
+            match state.get(key) {
+                Some(other) if other == row => {}
+                other => faults.push(format!("replay of {key:?}: source {row:?}, log {other:?}")),
+            }
+        }
+        for key in state.keys().filter(|key| !here.contains_key(*key)) {
+            faults.push(format!("replay has {key:?}, the source does not"));
+        }
+        faults
+    }
+
+    /// Fails unless both targets of every table are right.
+    #[track_caller]
+    pub fn assert_exact(&self, endpoint: &Endpoint, database: &str, tables: &[&str]) {
+        self.assert_upsert_equal(endpoint, database, tables);
+        for table in tables {
+            let faults = self.append_faults(endpoint, database, table);
+            let first: Vec<&String> = faults.iter().take(5).collect();
+            assert!(faults.is_empty(), "{table}: {} faults in the log, such as {first:#?}", faults.len());
         }
     }
 }
