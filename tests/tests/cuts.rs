@@ -34,7 +34,9 @@ fn a_connection_cut_inside_a_transaction_at_many_offsets_loses_and_doubles_nothi
     let endpoint = server.endpoint();
     let mut session = endpoint.session().unwrap();
     session
-        .sql("CREATE DATABASE cut1; CREATE TABLE cut1.t (id INT PRIMARY KEY, v INT NOT NULL, pad VARCHAR(200) NOT NULL)")
+        .sql(
+            "CREATE DATABASE cut1; CREATE TABLE cut1.t (id INT PRIMARY KEY, v INT NOT NULL, pad VARCHAR(200) NOT NULL)",
+        )
         .unwrap();
     let values: Vec<String> = (0..2000).map(|i| format!("({i}, 0, REPEAT('x', 100))")).collect();
     session.sql(&format!("INSERT INTO cut1.t VALUES {}", values.join(","))).unwrap();

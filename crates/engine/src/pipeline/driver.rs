@@ -13,10 +13,10 @@ use super::error::RunError;
 use super::events::{Core, Flow, HeldRow};
 use super::progress::Progress;
 use super::sink::{Sink, SinkEvent};
-use super::workers::{Failure, Job, Outcome, Workers};
+use super::workers::{Access, Failure, Job, Outcome, Workers};
 use crate::checkpoint::{Backend, Store};
 use crate::delivery::{LoadId, Step};
-use crate::merge::TableId;
+use crate::merge::{KeyRange, TableId};
 use crate::retry::Backoff;
 use crate::stream::{Batch, SourceReader, StreamEnd, StreamPlan};
 
@@ -84,9 +84,10 @@ pub(super) struct LoopState {
     backlog: VecDeque<Bytes>,
     batch: Option<Batch>,
     outcomes: VecDeque<Outcome>,
-    /// Tables whose ranges were cut for several readers, or are being cut.
-    cut: BTreeSet<TableId>,
+    /// Tables of which a range is being cut: nothing of theirs is read meanwhile.
     cutting: BTreeSet<TableId>,
+    /// Tables whose first Unread range was just looked at: it is read before it is cut again.
+    whole: BTreeSet<TableId>,
     /// Rows per chunk where held changes forced smaller ones.
     rows: BTreeMap<TableId, u64>,
     /// Bytes of chunks that were read and have not entered.
@@ -114,8 +115,8 @@ impl LoopState {
             backlog: VecDeque::new(),
             batch: None,
             outcomes: VecDeque::new(),
-            cut: BTreeSet::new(),
             cutting: BTreeSet::new(),
+            whole: BTreeSet::new(),
             rows: BTreeMap::new(),
             pending: BTreeMap::new(),
             chunks: BTreeMap::new(),
@@ -404,6 +405,7 @@ impl<B: Backend> Driver<'_, B> {
             }
             Outcome::Cut { id, keys } => {
                 self.loop_state.cutting.remove(&id);
+                self.loop_state.whole.insert(id);
                 for key in keys {
                     self.core.merge.cut(id, &key);
                 }
@@ -412,6 +414,7 @@ impl<B: Backend> Driver<'_, B> {
                 if let Some(id) = id {
                     // The ranges stay as they are; one reader walks them.
                     self.loop_state.cutting.remove(&id);
+                    self.loop_state.whole.insert(id);
                 }
                 if let Some(chunk) = chunk {
                     self.give_up(chunk);
@@ -473,8 +476,12 @@ impl<B: Backend> Driver<'_, B> {
         }
     }
 
+    /// The next range to read or to cut: the first Unread one. Where there are fewer ranges than idle readers, the range
+    /// is cut first, so that the others have work too.
     fn next_job(&mut self) -> Option<Job> {
-        let readers = self.workers.count();
+        let idle = self.workers.count().saturating_sub(self.workers.running());
+        let mut ranges = 0usize;
+        let mut first: Option<(TableId, Arc<Access>, KeyRange)> = None;
         for captured in &self.core.tables {
             for group in &captured.groups {
                 let id = group.id;
@@ -482,27 +489,36 @@ impl<B: Backend> Driver<'_, B> {
                 {
                     continue;
                 }
-                let unread = self.core.merge.unread(id);
-                let Some(range) = unread.first().cloned() else { continue };
-                let access = Arc::clone(&captured.access);
-                if readers > 1 && self.loop_state.cut.insert(id) {
-                    self.loop_state.cutting.insert(id);
-                    return Some(Job::Cut { id, access, pieces: readers });
+                let mut unread = self.core.merge.unread(id).into_iter();
+                if first.is_none() {
+                    first = unread.next().map(|range| (id, Arc::clone(&captured.access), range));
+                    ranges = usize::from(first.is_some());
                 }
-                let opening = self.core.merge.open(id, range.clone())?;
-                self.loop_state.chunks.insert(opening.chunk, id);
-                let rows = self.loop_state.rows.get(&id).copied().unwrap_or(self.limits.chunk_rows);
-                return Some(Job::Chunk {
-                    chunk: opening.chunk,
-                    access,
-                    range,
-                    covers: opening.covers,
-                    rows,
-                    bytes: self.limits.chunk_bytes,
-                });
+                ranges = ranges.saturating_add(unread.len());
+                if ranges >= idle {
+                    break;
+                }
             }
         }
-        None
+        let (id, access, range) = first?;
+        if ranges < idle && !self.loop_state.whole.contains(&id) {
+            self.loop_state.cutting.insert(id);
+            let pieces = idle.saturating_sub(ranges).saturating_add(1);
+            return Some(Job::Cut { id, access, range, pieces });
+        }
+        let opening = self.core.merge.open(id, range.clone())?;
+        self.loop_state.chunks.insert(opening.chunk, id);
+        // What is left of the range may be cut again.
+        self.loop_state.whole.remove(&id);
+        let rows = self.loop_state.rows.get(&id).copied().unwrap_or(self.limits.chunk_rows);
+        Some(Job::Chunk {
+            chunk: opening.chunk,
+            access,
+            range,
+            covers: opening.covers,
+            rows,
+            bytes: self.limits.chunk_bytes,
+        })
     }
 
     /// Cuts loads where batches take too much.

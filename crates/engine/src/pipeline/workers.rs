@@ -37,7 +37,7 @@ pub(super) enum Job {
         bytes: usize,
     },
     /// Find keys that cut a range into about equal pieces.
-    Cut { id: TableId, access: Arc<Access>, pieces: usize },
+    Cut { id: TableId, access: Arc<Access>, range: KeyRange, pieces: usize },
 }
 
 /// What came of it.
@@ -185,8 +185,8 @@ impl Reader {
                 let ChunkRows { rows, covered, bytes, .. } = read;
                 Ok(Outcome::Chunk { chunk, lw, rows, bytes, covered, hw })
             }
-            Job::Cut { id, access, pieces } => {
-                let keys = cut_points(&mut connection, &access, pieces).await?;
+            Job::Cut { id, access, range, pieces } => {
+                let keys = cut_points(&mut connection, &access, range, pieces).await?;
                 self.connection = Some(connection);
                 Ok(Outcome::Cut { id, keys })
             }
@@ -194,13 +194,22 @@ impl Reader {
     }
 }
 
-/// Real keys that cut a table into about `pieces` stretches of values; none where that cannot be told.
-async fn cut_points(connection: &mut Connection, access: &Access, pieces: usize) -> Result<Vec<Key>, Failure> {
-    let (Some(first), Some(last)) =
-        (key(connection, access, &access.sql.first()).await?, key(connection, access, &access.sql.last()).await?)
-    else {
-        return Ok(Vec::new());
+/// Real keys that cut a range into about `pieces` stretches of values; none where that cannot be told.
+async fn cut_points(
+    connection: &mut Connection,
+    access: &Access,
+    range: KeyRange,
+    pieces: usize,
+) -> Result<Vec<Key>, Failure> {
+    let first = match range.lo {
+        Some(key) => Some(key),
+        None => key(connection, access, &access.sql.first()).await?,
     };
+    let last = match range.hi {
+        Some(key) => Some(key),
+        None => key(connection, access, &access.sql.last()).await?,
+    };
+    let (Some(first), Some(last)) = (first, last) else { return Ok(Vec::new()) };
     let dives = access.sql.dives(&first, &last, pieces).map_err(|e| Failure::Data(e.to_string()))?;
     let mut keys: Vec<Key> = Vec::new();
     for dive in dives {
