@@ -4,6 +4,7 @@
 //! the drivers.
 #![forbid(unsafe_code)]
 
+pub mod binlog_cmd;
 pub mod checkpoint;
 pub mod config;
 pub mod delivery;

@@ -15,18 +15,19 @@ use super::knob::Knob;
 use super::{Shared, lock};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Status line and body of an admin request.
-pub(crate) fn handle(shared: &Shared, method: &str, what: &str, body: &[u8]) -> (&'static str, String) {
+pub(crate) fn handle(shared: &Arc<Shared>, method: &str, what: &str, body: &[u8]) -> (&'static str, String) {
     match run(shared, method, what, body) {
         Ok(value) => ("200 OK", value.to_string()),
         Err(text) => ("400 Bad Request", json!({ "error": text }).to_string()),
     }
 }
 
-fn run(shared: &Shared, method: &str, what: &str, body: &[u8]) -> Result<Value, String> {
+fn run(shared: &Arc<Shared>, method: &str, what: &str, body: &[u8]) -> Result<Value, String> {
     let done = json!({"ok": true});
     match (method, what) {
         ("POST", "knob") => {
@@ -68,7 +69,13 @@ fn run(shared: &Shared, method: &str, what: &str, body: &[u8]) -> Result<Value, 
             Ok(done)
         }
         ("POST", "restart-fe") => {
-            shared.restart_fe();
+            shared.forget_prepare();
+            // This answer still goes out over a connection that the restart resets.
+            let later = shared.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                later.restart_fe();
+            });
             Ok(done)
         }
         ("GET", "state") => Ok(state(shared)),

@@ -30,6 +30,8 @@ mod sql;
 mod table;
 mod target;
 mod txn;
+#[cfg(test)]
+mod txn_table;
 mod types;
 mod world;
 
@@ -234,11 +236,16 @@ impl Shared {
         }
     }
 
-    /// The front end is gone for a moment: PREPARE is forgotten, its connections are reset.
-    fn restart_fe(&self) {
+    /// A restarted front end knows no PREPARE.
+    fn forget_prepare(&self) {
         for db in lock(&self.world).dbs.values_mut() {
             db.txns.fe_restart();
         }
+    }
+
+    /// The front end is gone for a moment: PREPARE is forgotten, its connections are reset.
+    fn restart_fe(&self) {
+        self.forget_prepare();
         self.fe_restart.notify_one();
     }
 }

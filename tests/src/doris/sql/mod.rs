@@ -249,3 +249,12 @@ pub(crate) fn run_local(shared: &Shared, statement: &str) -> Result<Vec<Vec<Opti
             .collect(),
     })
 }
+
+/// The table a CREATE TABLE makes, for tests.
+#[cfg(test)]
+pub(crate) fn table_of(id: i64, statement: &str) -> super::table::Table {
+    match parse::parse(statement).unwrap() {
+        parse::Statement::CreateTable { schema, .. } => super::table::Table::new(id, *schema),
+        other => panic!("{other:?}"),
+    }
+}
