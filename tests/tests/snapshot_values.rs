@@ -1,0 +1,221 @@
+//! A row read by a chunk's SELECT and the same row read from the binlog give the same bytes, for every type.
+
+use millstream_binlog::event::EventBody;
+use millstream_binlog::{BinlogFile, ColumnValue, DecoderOptions, EventDecoder, RowChange, TableSchema};
+use millstream_doris_sink::{EncodeOptions, InvalidDate, Mode, Op, RowEncoder, RowMeta, TargetTable};
+use millstream_engine::key::KeyCodec;
+use millstream_engine::merge::Covered;
+use millstream_engine::snapshot::reader::{
+    ChunkTable, high_watermark, low_watermark, read_chunk, server_uuid, session_setup,
+};
+use millstream_engine::snapshot::sql::TableSql;
+use millstream_engine::snapshot::values::select_values;
+use millstream_tests::server::{self, Server};
+use millstream_wire::{ConnectOptions, Connection};
+
+const TABLE: &str = "
+CREATE DATABASE snapshot_values; USE snapshot_values;
+CREATE TABLE t (
+  id INT NOT NULL, b BINARY(4) NOT NULL,
+  i8 TINYINT, u8 TINYINT UNSIGNED, i16 SMALLINT, u16 SMALLINT UNSIGNED, i24 MEDIUMINT, u24 MEDIUMINT UNSIGNED,
+  i32 INT, u32 INT UNSIGNED, i64 BIGINT, u64 BIGINT UNSIGNED,
+  f FLOAT, d DOUBLE, n DECIMAL(30,10), n0 DECIMAL(9,0), n1 DECIMAL(10,10),
+  b1 BIT(1), b9 BIT(9), b64 BIT(64), y YEAR,
+  da DATE, t0 TIME, t6 TIME(6), dt0 DATETIME, dt6 DATETIME(6), ts0 TIMESTAMP NULL, ts3 TIMESTAMP(3) NULL,
+  c CHAR(10) CHARACTER SET latin1, vc VARCHAR(300) CHARACTER SET utf8mb4, vc2 VARCHAR(20) CHARACTER SET utf8mb3,
+  tt TINYTEXT, mt MEDIUMTEXT CHARACTER SET latin1, bi BINARY(5), vb VARBINARY(20), bl BLOB, lb LONGBLOB,
+  e ENUM('a','b','\u{e9}') CHARACTER SET latin1, s SET('x','y','z'), j JSON,
+  g INT GENERATED ALWAYS AS (i8 + 1) VIRTUAL, gs INT GENERATED ALWAYS AS (i16 + 1) STORED,
+  inv INT DEFAULT 5 INVISIBLE, geo GEOMETRY DEFAULT (ST_GeomFromText('POINT(1 2)', 4326)),
+  vec VECTOR(3) DEFAULT (TO_VECTOR('[1,2.5,-3]')),
+  PRIMARY KEY (id, b)
+) CHARACTER SET utf8mb4;
+SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00';
+INSERT INTO t (id, b) VALUES (-1, X'00');
+INSERT INTO t (id,b,i8,u8,i16,u16,i24,u24,i32,u32,i64,u64,f,d,n,n0,n1,b1,b9,b64,y,da,t0,t6,dt0,dt6,ts0,ts3,c,vc,vc2,
+  tt,mt,bi,vb,bl,lb,e,s,j) VALUES
+ (0, X'01020000', -128, 255, -32768, 65535, -8388608, 16777215, -2147483648, 4294967295, -9223372036854775808,
+  18446744073709551615, 16107050, 1e300, -12345678901234567890.0123456789, -999999999, -0.1234567890, b'1', b'101010101',
+  b'1111111111111111111111111111111111111111111111111111111111111111', 2155, '9999-12-31', '-838:59:59',
+  '-00:00:00.000001', '1000-01-01 00:00:00', '9999-12-31 23:59:59.999999', '1970-01-01 00:00:01',
+  '2038-01-19 03:14:07.999', 'caf\u{e9}  ', 'gr\u{fc}n \u{1f600}  ', '\u{20ac}', '', 'tab\\tquote\"', X'0100', X'00ff00',
+  X'00', REPEAT(X'ff00', 200), '\u{e9}', 'x,z', '{\"a\": [1, 2.50, 1e20, \"\u{1f600}\\\\n\", null, true], \"b\": -0.0}'),
+ (1, X'ff', 127, 0, 32767, 0, 8388607, 0, 2147483647, 0, 9223372036854775807, 0, -0.1, 0.1, 0.0000000001, 0, 0, b'0',
+  b'0', b'0', 1901, '1000-01-01', '838:59:59', '838:59:59.000000', '2024-02-29 12:00:00', '2000-01-01 00:00:00.5',
+  '2024-02-29 23:59:59', '1999-12-31 23:59:59.5', '', '', '', 'x', '\u{fc}', X'', X'', X'', '', 'a', '', '[]'),
+ (2, X'00000001', 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 3.4028235e38, -2.2250738585072014e-308, 1, 1, 0.1, b'1', b'1', b'1', 0,
+  '0000-00-00', '00:00:00', '12:34:56.789', '0000-00-00 00:00:00', '2010-02-31 00:00:00', '0000-00-00 00:00:00',
+  '2024-01-01 00:00:00.001', ' x', ' y ', 'z', ' ', ' ', 'ab', 'cd', 'ef', 'gh', 0, 'x,y,z', '\"s\"'),
+ (3, X'7f', 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1.17549435e-38, 5e-324, 99999999999999999999.9999999999, 123456789,
+  0.9999999999, b'1', b'111111111', b'10', 2024, '2024-01-01', '00:00:01', '-12:00:00.5', '2024-01-01', '2024-01-01',
+  '2024-01-01', '2024-01-01', 'a', REPEAT('\u{e4}', 300), 'b', REPEAT('t', 255), REPEAT('m', 70000), '12345', 'v', 'b',
+  REPEAT('l', 70000), 'b', 'y', JSON_ARRAY(CAST('2024-01-01 00:00:00.5' AS DATETIME(6)), CAST(1.50 AS DECIMAL(5,2)), CAST('-01:02:03' AS TIME), X'00ff'));
+";
+
+/// Rows of the table in the server's current binlog files, in order, through `each`.
+fn binlog_rows(server: &Server, each: &mut dyn FnMut(&TableSchema, Vec<(usize, ColumnValue<'_>)>)) {
+    for row in server.sql("SHOW BINARY LOGS") {
+        let input = std::fs::File::open(server.data_dir().join(&row[0])).unwrap();
+        let mut file = BinlogFile::new(input, 1 << 30).unwrap();
+        let mut decoder = EventDecoder::new(DecoderOptions::default());
+        let mut schema: Option<(u64, TableSchema)> = None;
+        while let Some(raw) = file.next().unwrap() {
+            match decoder.decode(raw.bytes).unwrap().body {
+                EventBody::TableMap(map) => {
+                    let found = map.schema().unwrap();
+                    schema =
+                        (found.database == "snapshot_values" && found.table == "t").then_some((map.table_id, found));
+                }
+                EventBody::Rows(rows) => {
+                    let Some((_, schema)) = schema.as_ref().filter(|(id, _)| *id == rows.table_id) else { continue };
+                    for change in rows.rows(schema) {
+                        let RowChange::Insert(row) = change.unwrap() else { panic!("only inserts were made") };
+                        each(schema, row.values().collect());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+async fn connect(server: &Server) -> Connection {
+    let options = ConnectOptions::tcp("127.0.0.1", server.port()).user("admin").password(server::ADMIN_PASSWORD);
+    let mut connection = Connection::connect(&options).await.unwrap();
+    session_setup(&mut connection).await.unwrap();
+    connection
+}
+
+#[tokio::test]
+async fn both_ways_give_the_same_bytes() {
+    let Some(server) = server::shared() else { return };
+    server.sql(TABLE);
+    let mut connection = connect(server).await;
+
+    // The schema as the log's full metadata gives it.
+    let mut schema: Option<TableSchema> = None;
+    binlog_rows(server, &mut |found, _| schema = Some(found.clone()));
+    let schema = schema.unwrap();
+    let codec = KeyCodec::new(&schema).unwrap();
+    let sql = TableSql::new(&schema, &codec);
+    let table = ChunkTable { schema: &schema, codec: &codec, sql: &sql };
+    let chunk = read_chunk(&mut connection, table, None, None, 100, 1 << 30).await.unwrap();
+    assert_eq!((chunk.rows.len(), &chunk.covered, chunk.abandon_connection), (5, &Covered::ToEnd, false));
+
+    let meta = RowMeta { seq: 1, op: Op::Read, gtid: None, file: "binlog.000001", pos: 4, row: 0, ts_micros: Some(1) };
+    let options = EncodeOptions { invalid_date: InvalidDate::Epoch, ..EncodeOptions::default() };
+    for mode in [Mode::Upsert, Mode::Append] {
+        let target = TargetTable::plan(&schema, "d", "t", mode).unwrap();
+        let mut encoder = RowEncoder::new(&schema, &target, &options);
+        let mut selected: Vec<(Vec<u8>, String)> = Vec::new();
+        for (key, row) in &chunk.rows {
+            let values: Vec<ColumnValue<'_>> = select_values(&schema, row).map(|v| v.unwrap()).collect();
+            let mut out = Vec::new();
+            encoder.encode(values.iter().copied().enumerate(), &meta, &mut out).unwrap();
+            selected.push((key.to_vec(), String::from_utf8(out).unwrap()));
+        }
+        let mut logged: Vec<(Vec<u8>, String)> = Vec::new();
+        binlog_rows(server, &mut |_, values| {
+            let mut key = Vec::new();
+            codec.encode(|ordinal| values.get(ordinal).map(|(_, v)| *v), &mut key).unwrap();
+            let mut out = Vec::new();
+            let mut json = Vec::new();
+            if let Some(ColumnValue::Json(document)) =
+                values.iter().map(|(_, v)| *v).find(|v| matches!(v, ColumnValue::Json(_)))
+            {
+                document.write_to(&mut json).unwrap();
+            }
+            // The table has one JSON column.
+            let printed = values.iter().map(|&(i, v)| match v {
+                ColumnValue::Json(_) => (i, ColumnValue::JsonText(&json)),
+                other => (i, other),
+            });
+            encoder.encode(printed, &meta, &mut out).unwrap();
+            logged.push((key, String::from_utf8(out).unwrap()));
+        });
+        logged.sort();
+        assert_eq!(selected.len(), logged.len());
+        for (a, b) in selected.iter().zip(&logged) {
+            assert_eq!(a.1, b.1);
+            assert_eq!(a.0, b.0);
+        }
+        assert!(selected[1].1.contains("gr\u{fc}n \u{1f600}"), "{}", selected[1].1);
+    }
+}
+
+#[tokio::test]
+async fn chunks_are_cut_by_rows_by_bytes_and_by_the_end() {
+    let Some(server) = server::shared() else { return };
+    server.sql(
+        "CREATE DATABASE snapshot_cut; USE snapshot_cut;
+         CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(1000));
+         INSERT INTO t WITH RECURSIVE r(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM r WHERE n < 99)
+         SELECT n * 10, REPEAT('v', 900) FROM r;",
+    );
+    let mut connection = connect(server).await;
+    let column = |name: &str, ty, charset, collation| millstream_binlog::Column {
+        name: name.to_owned(),
+        ty,
+        nullable: name != "id",
+        charset,
+        collation,
+    };
+    let schema = TableSchema {
+        database: "snapshot_cut".to_owned(),
+        table: "t".to_owned(),
+        columns: vec![
+            column(
+                "id",
+                millstream_binlog::ColumnType::Int { unsigned: false },
+                millstream_binlog::Charset::Binary,
+                63,
+            ),
+            column(
+                "v",
+                millstream_binlog::ColumnType::VarChar { max_bytes: 4000 },
+                millstream_binlog::Charset::Utf8mb4,
+                255,
+            ),
+        ],
+        key: vec![0],
+    };
+    let codec = KeyCodec::new(&schema).unwrap();
+    let sql = TableSql::new(&schema, &codec);
+    let table = ChunkTable { schema: &schema, codec: &codec, sql: &sql };
+    let key = |id: i64| {
+        let mut key = Vec::new();
+        codec.encode_parts([ColumnValue::Int(id)], &mut key).unwrap();
+        key
+    };
+    for (low, high, rows, bytes, want_rows, want_end, abandon) in [
+        (None, None, 30, 1 << 20, 30, Some(290), false),
+        (Some(290), None, 200, 1 << 20, 70, None, false),
+        (Some(290), Some(390), 200, 1 << 20, 10, None, false),
+        (Some(290), Some(390), 10, 1 << 20, 10, Some(390), false),
+        (Some(990), None, 10, 1 << 20, 0, None, false),
+        (Some(-1), Some(-1), 10, 1 << 20, 0, None, false),
+        (None, None, 30, 5_000, 5, Some(40), true),
+        (None, None, 1, 1, 1, Some(0), false),
+    ] {
+        let (low, high) = (low.map(key), high.map(key));
+        let chunk = read_chunk(&mut connection, table, low.as_deref(), high.as_deref(), rows, bytes).await.unwrap();
+        let covered = want_end.map_or(Covered::ToEnd, |id| Covered::UpTo(key(id).into()));
+        assert_eq!((chunk.rows.len(), chunk.covered, chunk.abandon_connection), (want_rows, covered, abandon));
+        if chunk.abandon_connection {
+            connection = connect(server).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn watermarks_move_with_the_server() {
+    let Some(server) = server::shared() else { return };
+    let mut connection = connect(server).await;
+    let uuid = server_uuid(&mut connection).await.unwrap();
+    assert_eq!(uuid.to_string(), server.value("SELECT @@server_uuid"));
+    let (low, high) = (low_watermark(&mut connection).await.unwrap(), high_watermark(&mut connection).await.unwrap());
+    server.sql("CREATE DATABASE snapshot_watermarks");
+    let (later, end) = (low_watermark(&mut connection).await.unwrap(), high_watermark(&mut connection).await.unwrap());
+    assert!(later.is_superset(&low) && later != low);
+    assert!(end > high, "{end} {high}");
+}
