@@ -6,11 +6,13 @@
 
 pub mod binlog_cmd;
 pub mod checkpoint;
+pub mod cli;
 pub mod config;
 pub mod delivery;
 pub mod key;
 pub mod merge;
 pub mod pipeline;
+pub mod preflight;
 pub mod retry;
 pub mod schema;
 pub mod snapshot;

@@ -2,6 +2,7 @@
 //! ([`Config`]). All problems of a file are reported at once, each with its key and what is allowed.
 
 mod address;
+mod connect;
 mod error;
 mod expand;
 mod file;

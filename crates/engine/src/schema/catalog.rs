@@ -76,6 +76,12 @@ impl CatalogError {
         }
     }
 
+    /// Whether the connection failed in a way that may pass.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        self.connection().is_some_and(millstream_wire::Error::is_retryable)
+    }
+
     fn answer(what: &'static str) -> Self {
         Self(Box::new(Kind::Answer(what)))
     }

@@ -1,0 +1,223 @@
+//! The command line: what may be typed, and the commands behind it.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::binlog_cmd;
+use crate::config::Config;
+use crate::preflight;
+
+/// Replicates MySQL into Apache Doris, exactly once.
+#[derive(Debug, Parser)]
+#[command(name = "millstream", version, about, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+#[allow(clippy::exhaustive_enums, reason = "the binary handles every command")]
+pub enum Command {
+    /// Look at source, tables and sink without changing anything, and print what a run will do
+    Check(CheckArgs),
+    /// Print or count the events of binlog files
+    Binlog(BinlogArgs),
+}
+
+/// `millstream check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Configuration file (TOML)
+    #[arg(short, long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Form of the log on stderr
+    #[arg(long, value_enum, default_value_t)]
+    pub log_format: LogFormat,
+}
+
+/// `millstream binlog`.
+#[derive(Debug, Args)]
+pub struct BinlogArgs {
+    /// Binlog files, read one after the other
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// One line per event, one JSON object per line, or nothing (decodes and checks all the same)
+    #[arg(long, value_enum, default_value_t)]
+    pub format: EventFormat,
+    /// Counts at the end: events by type, rows, values, what was passed over and by which rule, speed
+    #[arg(long)]
+    pub stats: bool,
+}
+
+/// Form of printed events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[allow(clippy::exhaustive_enums, reason = "the binary handles every form")]
+pub enum EventFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+    /// Nothing.
+    None,
+}
+
+/// Form of the log on stderr.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[allow(clippy::exhaustive_enums, reason = "the binary handles every form")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// A command that failed: what the process exits with, and why.
+#[derive(Debug)]
+pub struct Failure {
+    /// 1: after anything was changed or while running. 2: refused before any change.
+    pub code: u8,
+    /// What happened; each line is one problem.
+    pub message: String,
+    /// What it came from, outermost first.
+    pub causes: Vec<String>,
+}
+
+/// Refused before any change.
+pub const REFUSED: u8 = 2;
+/// Failed while running.
+pub const FAILED: u8 = 1;
+
+impl Failure {
+    fn new(code: u8, error: &dyn core::error::Error) -> Self {
+        let message = error.to_string();
+        let mut causes: Vec<String> = Vec::new();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            // Some errors repeat their cause in their own text.
+            if !message.contains(&text) && !causes.iter().any(|c| c.contains(&text)) {
+                causes.push(text);
+            }
+            source = cause.source();
+        }
+        Self { code, message, causes }
+    }
+
+    /// Writes it for a person.
+    ///
+    /// # Errors
+    /// The output is closed.
+    pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
+        for line in self.message.lines() {
+            writeln!(out, "error: {line}")?;
+        }
+        for cause in &self.causes {
+            writeln!(out, "  because: {cause}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// What to print and what to exit with.
+pub fn execute(cli: &Cli) -> Result<(), Failure> {
+    match &cli.command {
+        Command::Check(args) => check(args),
+        Command::Binlog(args) => binlog(args),
+    }
+}
+
+fn check(args: &CheckArgs) -> Result<(), Failure> {
+    log_to_stderr(args.log_format);
+    let config = load(&args.config)?;
+    let checked = runtime()?.block_on(preflight::check(&config)).map_err(|e| Failure::new(REFUSED, &e))?;
+    ignore_closed(write!(io::stdout().lock(), "{checked}")).map_err(|e| Failure::new(FAILED, &e))
+}
+
+fn binlog(args: &BinlogArgs) -> Result<(), Failure> {
+    let format = match args.format {
+        EventFormat::Text => binlog_cmd::Format::Text,
+        EventFormat::Json => binlog_cmd::Format::Json,
+        EventFormat::None => binlog_cmd::Format::None,
+    };
+    let mut out = io::BufWriter::with_capacity(256 << 10, io::stdout().lock());
+    match binlog_cmd::run(&args.files, format, args.stats, &mut out) {
+        Ok(_) => Ok(()),
+        Err(e) if e.is_broken_pipe() => Ok(()),
+        Err(e) => {
+            // What was printed before the fault stays readable.
+            ignore_closed(out.flush()).map_err(|e| Failure::new(FAILED, &e))?;
+            Err(Failure::new(FAILED, &e))
+        }
+    }
+}
+
+fn load(file: &Path) -> Result<Config, Failure> {
+    Config::load(file).map_err(|e| Failure::new(REFUSED, &e))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| Failure::new(REFUSED, &e))
+}
+
+/// A reader that has gone away is no failure.
+fn ignore_closed(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Sends the log to stderr: warnings and what the engine says; `RUST_LOG` chooses more or less.
+fn log_to_stderr(format: LogFormat) {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false);
+    // A second subscriber in one process (a test) is no reason to fail.
+    let installed = match format {
+        LogFormat::Text => builder.with_ansi(io::stderr().is_terminal()).try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+    if installed.is_err() {
+        tracing::debug!("a subscriber is installed already");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+        let cli = Cli::try_parse_from(["millstream", "check", "-c", "a.toml"]).unwrap();
+        assert!(matches!(cli.command, Command::Check(args) if args.config == Path::new("a.toml")));
+        let cli = Cli::try_parse_from(["millstream", "binlog", "a", "b", "--format", "json", "--stats"]).unwrap();
+        let Command::Binlog(args) = cli.command else { panic!() };
+        assert_eq!((args.files.len(), args.format, args.stats), (2, EventFormat::Json, true));
+        for bad in [&["millstream"][..], &["millstream", "binlog"], &["millstream", "check"], &["millstream", "x"]] {
+            assert_eq!(Cli::try_parse_from(bad).unwrap_err().exit_code(), 2, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_failure_names_each_problem_and_each_cause_once() {
+        let inner = io::Error::new(io::ErrorKind::NotFound, "no such thing");
+        let error = Config::load(Path::new("/nonexistent")).unwrap_err();
+        let failure = Failure::new(REFUSED, &error);
+        assert_eq!(failure.causes.len(), 1);
+        let mut out = Vec::new();
+        Failure { code: 1, message: "a\nb".to_owned(), causes: vec![inner.to_string()] }.write_to(&mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "error: a\nerror: b\n  because: no such thing\n");
+    }
+}

@@ -1,0 +1,44 @@
+//! The configuration as the options of the two clients.
+
+use millstream_doris_sink::ClientOptions;
+use millstream_wire::ConnectOptions;
+
+use super::{Address, Doris, Source, SslMode};
+
+impl Source {
+    /// How to connect to the source.
+    #[must_use]
+    pub fn connect_options(&self) -> ConnectOptions {
+        let options = match &self.address {
+            Address::Tcp(at) => ConnectOptions::tcp(at.host.as_str(), at.port),
+            Address::Socket(path) => ConnectOptions::unix(path.as_path()),
+        };
+        let options = options
+            .user(self.user.as_str())
+            .password(self.password.reveal())
+            .ssl_mode(match self.ssl_mode {
+                SslMode::Disabled => millstream_wire::SslMode::Disabled,
+                SslMode::Preferred => millstream_wire::SslMode::Preferred,
+                SslMode::Required => millstream_wire::SslMode::Required,
+                SslMode::VerifyCa => millstream_wire::SslMode::VerifyCa,
+            })
+            .allow_public_key_retrieval(self.allow_public_key_retrieval)
+            .attribute("program_name", "millstream");
+        match &self.ssl_ca {
+            Some(path) => options.ssl_ca(path.as_path()),
+            None => options,
+        }
+    }
+}
+
+impl Doris {
+    /// How to reach the cluster.
+    #[must_use]
+    pub fn client_options(&self) -> ClientOptions {
+        let texts = |list: &[super::HttpEndpoint]| list.iter().map(ToString::to_string).collect();
+        ClientOptions {
+            be: texts(&self.be),
+            ..ClientOptions::new(texts(&self.fe), self.sql.to_string(), self.user.as_str(), self.password.reveal())
+        }
+    }
+}

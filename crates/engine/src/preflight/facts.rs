@@ -1,0 +1,212 @@
+//! What the source says about itself, and whether that will do.
+
+use std::collections::BTreeMap;
+
+use millstream_wire::{Connection, Error};
+
+/// Settings of the server by name; those it does not know are absent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    pub(super) version: String,
+    settings: BTreeMap<String, String>,
+    /// Databases that alone are logged, and databases that are not (`binlog_do_db`, `binlog_ignore_db`).
+    pub(super) logged_only: Vec<String>,
+    pub(super) not_logged: Vec<String>,
+}
+
+const SETTINGS: [&str; 14] = [
+    "binlog_expire_logs_seconds",
+    "binlog_format",
+    "binlog_row_image",
+    "binlog_row_metadata",
+    "binlog_row_value_options",
+    "enforce_gtid_consistency",
+    "gtid_mode",
+    "log_bin",
+    "log_replica_updates",
+    "log_slave_updates",
+    "server_id",
+    "server_uuid",
+    "version",
+    "version_comment",
+];
+
+impl Facts {
+    pub(super) async fn read(connection: &mut Connection) -> Result<Self, Error> {
+        let names: Vec<String> = SETTINGS.iter().map(|name| format!("'{name}'")).collect();
+        let statement = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(", "));
+        let rows = connection.query_all(&statement).await?;
+        let settings = (0..rows.len())
+            .filter_map(|row| Some((rows.text(row, "Variable_name")?.to_owned(), rows.text(row, "Value")?.to_owned())))
+            .collect();
+        Ok(Self { version: connection.server_version().to_owned(), settings, ..Self::default() })
+    }
+
+    pub(super) fn setting(&self, name: &str) -> &str {
+        self.settings.get(name).map_or("", String::as_str)
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        matches!(self.setting(name).to_ascii_uppercase().as_str(), "ON" | "1")
+    }
+
+    /// Major and minor version.
+    pub(super) fn number(&self) -> (u32, u32) {
+        let mut numbers = self.version.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+
+    /// A server that is not supported at all: nothing else about it is worth a message.
+    pub(super) fn wrong_server(&self) -> Option<String> {
+        let version = &self.version;
+        let comment = self.setting("version_comment");
+        if version.contains("MariaDB") || comment.contains("MariaDB") {
+            return Some(format!(
+                "the source is MariaDB ({version}), which is not supported yet: MySQL 8.0 or later with gtid_mode=ON is"
+            ));
+        }
+        if self.number() < (8, 0) {
+            return Some(format!(
+                "the source is MySQL {version}, which is not supported yet: MySQL 8.0 or later with gtid_mode=ON is"
+            ));
+        }
+        None
+    }
+
+    /// Settings that must be other than they are, each with the statement that changes it.
+    pub(super) fn problems(&self, our_server_id: u32) -> Vec<String> {
+        let mut problems = Vec::new();
+        if !self.is_on("log_bin") {
+            problems.push(
+                "the source writes no binary log (log_bin = OFF): start it with log_bin and without skip-log-bin"
+                    .to_owned(),
+            );
+            // Nothing below has a meaning without a log.
+            return problems;
+        }
+        let want = |name: &str, wanted: &str, why: &str| {
+            let is = self.setting(name);
+            (!is.eq_ignore_ascii_case(wanted)).then(|| {
+                format!(
+                    "{name} = '{is}' on the source, but {why}: SET PERSIST {name} = '{wanted}', and reconnect the clients \
+                     that write, as their sessions keep the old value"
+                )
+            })
+        };
+        problems.extend(want("binlog_format", "ROW", "changes must be logged as rows"));
+        problems.extend(want("binlog_row_image", "FULL", "rows must be logged whole"));
+        problems.extend(want("binlog_row_value_options", "", "JSON columns must be logged whole"));
+        let gtid_mode = self.setting("gtid_mode");
+        if !gtid_mode.eq_ignore_ascii_case("ON") {
+            problems.push(format!(
+                "gtid_mode = {gtid_mode} on the source, but only ON is supported: one after the other SET PERSIST \
+                 enforce_gtid_consistency = ON, SET PERSIST gtid_mode = OFF_PERMISSIVE, = ON_PERMISSIVE, = ON"
+            ));
+        }
+        match self.setting("server_id") {
+            "0" => problems.push("server_id = 0 on the source: SET PERSIST server_id = 1".to_owned()),
+            id if id == our_server_id.to_string() => problems.push(format!(
+                "source.server_id: {id} is the source's own server id; choose another, or remove the key"
+            )),
+            _ => {}
+        }
+        problems
+    }
+
+    /// Settings that work but may surprise.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let Ok(seconds @ 1..86_400) = self.setting("binlog_expire_logs_seconds").parse::<u64>() {
+            warnings.push(format!(
+                "the source keeps its binary logs for {seconds} s only (binlog_expire_logs_seconds): a longer pause of \
+                 this pipeline needs a new snapshot"
+            ));
+        }
+        let forwards = ["log_replica_updates", "log_slave_updates"];
+        if forwards.iter().any(|name| self.setting(name).eq_ignore_ascii_case("OFF")) {
+            warnings.push(
+                "log_replica_updates = OFF on the source: if it is a replica itself, changes from its own source are \
+                 missing from its log"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+
+    /// Whether the log leaves a database out (`binlog_do_db`, `binlog_ignore_db`).
+    pub(super) fn leaves_out(&self, database: &str) -> bool {
+        (!self.logged_only.is_empty() && !self.logged_only.iter().any(|d| d == database))
+            || self.not_logged.iter().any(|d| d == database)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(version: &str, changes: &[(&str, &str)]) -> Facts {
+        let mut settings: BTreeMap<String, String> = [
+            ("log_bin", "ON"),
+            ("binlog_format", "ROW"),
+            ("binlog_row_image", "FULL"),
+            ("binlog_row_value_options", ""),
+            ("gtid_mode", "ON"),
+            ("server_id", "1"),
+            ("binlog_expire_logs_seconds", "2592000"),
+            ("log_replica_updates", "ON"),
+        ]
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+        .collect();
+        settings.extend(changes.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
+        Facts { version: version.to_owned(), settings, ..Facts::default() }
+    }
+
+    #[test]
+    fn each_setting_has_its_own_message_and_way_out() {
+        assert_eq!(facts("9.7.4", &[]).problems(7), Vec::<String>::new());
+        assert_eq!(facts("9.7.4", &[]).warnings(), Vec::<String>::new());
+        for (change, want) in [
+            (("log_bin", "OFF"), "log_bin = OFF"),
+            (("binlog_format", "MIXED"), "SET PERSIST binlog_format = 'ROW'"),
+            (("binlog_row_image", "MINIMAL"), "SET PERSIST binlog_row_image = 'FULL'"),
+            (("binlog_row_value_options", "PARTIAL_JSON"), "SET PERSIST binlog_row_value_options = ''"),
+            (("gtid_mode", "ON_PERMISSIVE"), "gtid_mode = ON_PERMISSIVE"),
+            (("server_id", "0"), "server_id = 0"),
+            (("server_id", "7"), "source.server_id: 7"),
+        ] {
+            let problems = facts("9.7.4", &[change]).problems(7);
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            assert!(problems[0].contains(want), "{problems:?}");
+        }
+        let all = [("binlog_format", "STATEMENT"), ("gtid_mode", "OFF"), ("binlog_row_image", "NOBLOB")];
+        assert_eq!(facts("8.0.36", &all).problems(7).len(), 3);
+        assert_eq!(facts("8.0.36", &[("binlog_expire_logs_seconds", "3600")]).warnings().len(), 1);
+        assert_eq!(facts("8.0.36", &[("log_replica_updates", "OFF")]).warnings().len(), 1);
+    }
+
+    #[test]
+    fn servers_that_are_not_supported_are_named() {
+        for (version, comment, wrong) in [
+            ("9.7.4", "MySQL Community Server - GPL", None),
+            ("8.0.36-28", "Percona Server (GPL)", None),
+            ("5.7.44-log", "MySQL", Some("MySQL 5.7.44-log")),
+            ("5.5.5-10.11.18-MariaDB-log", "Debian", Some("MariaDB")),
+            ("11.8.9", "mariadb.org; MariaDB Server", Some("MariaDB")),
+        ] {
+            let found = facts(version, &[("version_comment", comment)]).wrong_server();
+            assert_eq!(found.is_some(), wrong.is_some(), "{version}: {found:?}");
+            assert!(found.unwrap_or_default().contains(wrong.unwrap_or_default()));
+        }
+    }
+
+    #[test]
+    fn filters_of_the_log_are_noticed() {
+        let mut facts = facts("9.7.4", &[]);
+        assert!(!facts.leaves_out("shop"));
+        facts.not_logged = vec!["tmp".to_owned()];
+        assert!(facts.leaves_out("tmp") && !facts.leaves_out("shop"));
+        facts.logged_only = vec!["shop".to_owned()];
+        assert!(facts.leaves_out("crm") && !facts.leaves_out("shop"));
+    }
+}

@@ -1,0 +1,309 @@
+//! Looks before anything is changed: the server and its settings, privileges, tables, keys, types, and the sink. All
+//! problems are found at once, each with the way out. `millstream check` prints the result, `millstream run` begins
+//! with it.
+
+mod facts;
+mod sink;
+
+use core::fmt;
+
+use millstream_wire::{Connection, Error};
+
+use crate::config::{Config, NameCase, Sink, Target};
+use crate::schema::catalog::{self, Catalog};
+use crate::snapshot::sql::quoted;
+use facts::Facts;
+
+/// Everything is in order; printed, it says what a run will do.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    lines: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Checked {
+    /// What may surprise, one sentence each.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.lines {
+            writeln!(f, "{line}")?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A run would not work: every reason, with the way out.
+#[derive(Debug)]
+pub struct Refused {
+    problems: Vec<String>,
+}
+
+impl Refused {
+    /// The reasons.
+    #[must_use]
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problems.join("\n"))
+    }
+}
+
+impl core::error::Error for Refused {}
+
+/// What is found on the way.
+#[derive(Debug, Default)]
+struct Findings {
+    lines: Vec<String>,
+    warnings: Vec<String>,
+    problems: Vec<String>,
+}
+
+/// Checks everything that can be checked without changing anything.
+///
+/// # Errors
+/// Every problem that was found.
+pub async fn check(config: &Config) -> Result<Checked, Refused> {
+    let mut found = Findings::default();
+    let catalog = source(config, &mut found).await;
+    let plans = catalog.as_ref().map(|catalog| targets(config, catalog, &mut found)).unwrap_or_default();
+    match &config.sink {
+        Sink::Doris(doris) => sink::doris(config, doris, catalog.as_ref(), &plans, &mut found).await,
+        Sink::Jsonl(jsonl) => sink::jsonl(jsonl, &mut found),
+    }
+    let Findings { lines, warnings, problems } = found;
+    if problems.is_empty() { Ok(Checked { lines, warnings }) } else { Err(Refused { problems }) }
+}
+
+/// One captured table (its place in the catalog) and where it goes.
+#[derive(Debug)]
+struct Plan {
+    table: usize,
+    target: Target,
+}
+
+async fn source(config: &Config, found: &mut Findings) -> Option<Catalog> {
+    let source = &config.source;
+    let mut connection = match Connection::connect(&source.connect_options()).await {
+        Ok(connection) => connection,
+        Err(e) => {
+            found.problems.push(unreachable(config, &e));
+            return None;
+        }
+    };
+    match examine(config, &mut connection, found).await {
+        Ok(catalog) => {
+            connection.close().await;
+            catalog
+        }
+        Err(e) => {
+            found.problems.push(format!("the source {} answered with an error: {}", source.address, chain(&e)));
+            None
+        }
+    }
+}
+
+async fn examine(config: &Config, connection: &mut Connection, found: &mut Findings) -> Result<Option<Catalog>, Error> {
+    let mut facts = Facts::read(connection).await?;
+    if let Some(problem) = facts.wrong_server() {
+        found.problems.push(problem);
+        return Ok(None);
+    }
+    found.problems.extend(facts.problems(config.source.server_id));
+    found.warnings.extend(facts.warnings());
+    let account = account(connection).await?;
+    let logs = facts.setting("log_bin").eq_ignore_ascii_case("ON");
+    replication_grants(connection, &mut facts, &account, logs, found).await?;
+    let catalog = match catalog::read(connection, &config.source.tables).await {
+        Ok(catalog) => catalog,
+        Err(e) => {
+            match e.connection() {
+                Some(connection) => {
+                    found.problems.push(format!("the source's catalog could not be read: {}", chain(connection)));
+                }
+                None if e.problems().is_empty() => found.problems.push(e.to_string()),
+                None => found
+                    .problems
+                    .extend(e.problems().iter().map(|p| p.replace("TO the user", &format!("TO {account}")))),
+            }
+            return Ok(None);
+        }
+    };
+    found.warnings.extend(catalog.warnings.iter().cloned());
+    found.lines.push(format!(
+        "source   MySQL {} at {}, server_uuid {}, binlog_row_metadata {}, TLS {}",
+        facts.version,
+        config.source.address,
+        facts.setting("server_uuid"),
+        facts.setting("binlog_row_metadata"),
+        if connection.tls() { "on" } else { "off" },
+    ));
+    found.lines.push(format!(
+        "         as {account}, replica server id {}, {} table(s)",
+        config.source.server_id,
+        catalog.tables.len()
+    ));
+    for table in &catalog.tables {
+        let (database, name) = (&table.schema.database, &table.schema.table);
+        if let Err(e) = table.key_codec() {
+            found.problems.push(e.to_string());
+        }
+        if !table.engine.eq_ignore_ascii_case("InnoDB") {
+            found.problems.push(format!(
+                "{database}.{name} has the engine {}, which has no consistent reads: ALTER TABLE {}.{} ENGINE = InnoDB, \
+                 or exclude it with \"!{database}.{name}\" in source.tables",
+                table.engine,
+                quoted(database),
+                quoted(name)
+            ));
+        }
+        if facts.leaves_out(database) {
+            found.problems.push(format!(
+                "the source's binlog_do_db or binlog_ignore_db leaves {database} out of its log, so changes of \
+                 {database}.{name} cannot be seen: remove the filter, or exclude the table"
+            ));
+        }
+        let probe = format!("SELECT * FROM {}.{} LIMIT 0", quoted(database), quoted(name));
+        match connection.execute(&probe).await {
+            Ok(_) => {}
+            Err(e) if e.is_access_denied() => {
+                found.problems.push(missing("SELECT", &format!("{}.{}", quoted(database), quoted(name)), &account))
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(Some(catalog))
+}
+
+/// Tries what a run will do: this sees roles, patterns and partial revokes as the server does.
+async fn replication_grants(
+    connection: &mut Connection,
+    facts: &mut Facts,
+    account: &str,
+    logs: bool,
+    found: &mut Findings,
+) -> Result<(), Error> {
+    let new = facts.number() >= (8, 2);
+    match connection.query_all(if new { "SHOW BINARY LOG STATUS" } else { "SHOW MASTER STATUS" }).await {
+        Ok(status) => {
+            let list = |name| -> Vec<String> {
+                let text = status.text(0, name).unwrap_or_default();
+                text.split(',').filter(|d| !d.is_empty()).map(str::to_owned).collect()
+            };
+            facts.logged_only = list("Binlog_Do_DB");
+            facts.not_logged = list("Binlog_Ignore_DB");
+        }
+        Err(e) if e.is_access_denied() => found.problems.push(missing("REPLICATION CLIENT", "*.*", account)),
+        // Without a log there is nothing to show, and that is a problem already.
+        Err(e) if e.server_error().is_some() && !logs => {}
+        Err(e) => return Err(e),
+    }
+    // SHOW REPLICAS came with 8.0.22; the old name went with 8.4. Both need what a dump needs.
+    match connection.execute(if new { "SHOW REPLICAS" } else { "SHOW SLAVE HOSTS" }).await {
+        Ok(_) => Ok(()),
+        Err(e) if e.is_access_denied() => {
+            found.problems.push(missing("REPLICATION SLAVE", "*.*", account));
+            Ok(())
+        }
+        Err(e) => Err(e),
+    }
+}
+
+fn missing(privilege: &str, on: &str, account: &str) -> String {
+    format!("{account} lacks {privilege} on {on}: GRANT {privilege} ON {on} TO {account}")
+}
+
+/// The account that the server took us for, as GRANT wants it.
+async fn account(connection: &mut Connection) -> Result<String, Error> {
+    let answer = connection.query_all("SELECT CURRENT_USER()").await?;
+    let (user, host) = answer.scalar().and_then(|account| account.rsplit_once('@')).unwrap_or(("", "%"));
+    let escaped = |text: &str| text.replace('\\', "\\\\").replace('\'', "''");
+    Ok(format!("'{}'@'{}'", escaped(user), escaped(host)))
+}
+
+fn unreachable(config: &Config, e: &Error) -> String {
+    let address = &config.source.address;
+    let hint = if e.is_auth() {
+        "; check the user and the password in source.url"
+    } else if e.is_tls() {
+        "; check source.ssl_mode and source.ssl_ca"
+    } else if e.is_connect() {
+        "; check the address in source.url, and that the server runs and may be reached from here"
+    } else {
+        ""
+    };
+    format!("the source {address} cannot be used: {}{hint}", chain(e))
+}
+
+/// An error and what it came from, without saying the same twice.
+fn chain(e: &dyn core::error::Error) -> String {
+    let mut text = e.to_string();
+    let mut source = e.source();
+    while let Some(e) = source {
+        let more = e.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        source = e.source();
+    }
+    text
+}
+
+/// Where every table goes; two tables into one target are a problem.
+fn targets(config: &Config, catalog: &Catalog, found: &mut Findings) -> Vec<Plan> {
+    let names: Vec<(String, String)> =
+        catalog.tables.iter().map(|t| (t.schema.database.clone(), t.schema.table.clone())).collect();
+    let clashes = config.routes.clashes(names.iter().map(|(d, t)| (d.as_str(), t.as_str())), catalog.case);
+    found.problems.extend(clashes.iter().map(ToString::to_string));
+    for route in config.routes.unused(&names, catalog.case) {
+        found.warnings.push(format!("route: no captured table matches \"{}\"", route.pattern));
+    }
+    names.iter().enumerate().flat_map(|(table, name)| plans(config, table, name, catalog.case)).collect()
+}
+
+fn plans(config: &Config, table: usize, (database, name): &(String, String), case: NameCase) -> Vec<Plan> {
+    config.routes.targets(database, name, case).into_iter().map(|target| Plan { table, target }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Layer(&'static str, Option<Box<Self>>);
+
+    impl fmt::Display for Layer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl core::error::Error for Layer {
+        fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+            self.1.as_deref().map(|e| e as _)
+        }
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let e = Layer("a: b", Some(Box::new(Layer("b", Some(Box::new(Layer("c", None)))))));
+        assert_eq!(chain(&e), "a: b: c");
+        assert_eq!(
+            missing("SELECT", "`d`.`t`", "'u'@'%'"),
+            "'u'@'%' lacks SELECT on `d`.`t`: GRANT SELECT ON `d`.`t` TO 'u'@'%'"
+        );
+    }
+}
