@@ -53,7 +53,7 @@ INSERT INTO t (id,b,i8,u8,i16,u16,i24,u24,i32,u32,i64,u64,f,d,n,n0,n1,b1,b9,b64,
 ";
 
 /// Rows of the table in the server's current binlog files, in order, through `each`.
-fn binlog_rows(server: &Server, each: &mut dyn FnMut(&TableSchema, Vec<(usize, ColumnValue<'_>)>)) {
+fn binlog_rows(server: &Server, mut each: impl FnMut(&TableSchema, Vec<(usize, ColumnValue<'_>)>)) {
     for row in server.sql("SHOW BINARY LOGS") {
         let input = std::fs::File::open(server.data_dir().join(&row[0])).unwrap();
         let mut file = BinlogFile::new(input, 1 << 30).unwrap();
@@ -94,7 +94,7 @@ async fn both_ways_give_the_same_bytes() {
 
     // The schema as the log's full metadata gives it.
     let mut schema: Option<TableSchema> = None;
-    binlog_rows(server, &mut |found, _| schema = Some(found.clone()));
+    binlog_rows(server, |found, _| schema = Some(found.clone()));
     let schema = schema.unwrap();
     let codec = KeyCodec::new(&schema).unwrap();
     let sql = TableSql::new(&schema, &codec);
@@ -115,7 +115,7 @@ async fn both_ways_give_the_same_bytes() {
             selected.push((key.to_vec(), String::from_utf8(out).unwrap()));
         }
         let mut logged: Vec<(Vec<u8>, String)> = Vec::new();
-        binlog_rows(server, &mut |_, values| {
+        binlog_rows(server, |_, values| {
             let mut key = Vec::new();
             codec.encode(|ordinal| values.get(ordinal).map(|(_, v)| *v), &mut key).unwrap();
             let mut out = Vec::new();

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::binlog_cmd;
-use crate::config::Config;
+use crate::config::{Config, Sink, Until};
+use crate::pipeline::{self, Report, RunErrorKind, RunOptions};
 use crate::preflight;
 
 /// Replicates MySQL into Apache Doris, exactly once.
@@ -22,10 +23,30 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 #[allow(clippy::exhaustive_enums, reason = "the binary handles every command")]
 pub enum Command {
+    /// Replicate: existing rows first, then changes as they happen
+    Run(RunArgs),
     /// Look at source, tables and sink without changing anything, and print what a run will do
     Check(CheckArgs),
     /// Print or count the events of binlog files
     Binlog(BinlogArgs),
+}
+
+/// `millstream run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Configuration file (TOML)
+    #[arg(short, long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// End once every table is live and everything up to there is visible in the sink: current (the source's position at
+    /// start), a GTID set, or FILE:POS
+    #[arg(long, value_name = "WHERE")]
+    pub until: Option<Until>,
+    /// Print the final counts as one JSON object, the last line of stdout (of stderr when stdout is the sink)
+    #[arg(long)]
+    pub json: bool,
+    /// Form of the log on stderr
+    #[arg(long, value_enum, default_value_t)]
+    pub log_format: LogFormat,
 }
 
 /// `millstream check`.
@@ -130,9 +151,61 @@ impl Failure {
 /// What to print and what to exit with.
 pub fn execute(cli: &Cli) -> Result<(), Failure> {
     match &cli.command {
+        Command::Run(args) => run(args),
         Command::Check(args) => check(args),
         Command::Binlog(args) => binlog(args),
     }
+}
+
+fn run(args: &RunArgs) -> Result<(), Failure> {
+    log_to_stderr(args.log_format);
+    let config = load(&args.config)?;
+    let options = RunOptions { until: args.until.clone() };
+    let report = runtime()?.block_on(async {
+        let checked = Box::pin(preflight::check(&config)).await.map_err(|e| Failure::new(REFUSED, &e))?;
+        for warning in checked.warnings() {
+            tracing::warn!("{warning}");
+        }
+        Box::pin(pipeline::run(&config, &options)).await.map_err(|e| {
+            let refused = e.kind() == RunErrorKind::Refused;
+            Failure::new(if refused { REFUSED } else { FAILED }, &e)
+        })
+    })?;
+    let text = if args.json {
+        serde_json::to_string(&report).map_err(|e| Failure::new(FAILED, &e))?
+    } else {
+        summary(&report)
+    };
+    let stdout_is_sink = matches!(&config.sink, Sink::Jsonl(jsonl) if jsonl.path.is_none());
+    let written = if args.json && !stdout_is_sink {
+        writeln!(io::stdout().lock(), "{text}")
+    } else {
+        writeln!(io::stderr().lock(), "{text}")
+    };
+    ignore_closed(written).map_err(|e| Failure::new(FAILED, &e))
+}
+
+/// The counts of a run for a person: what came in, what went out, and by which rule the rest was dropped.
+fn summary(report: &Report) -> String {
+    let list = |rules: &std::collections::BTreeMap<&'static str, u64>| -> String {
+        let rules: Vec<String> = rules.iter().map(|(rule, n)| format!("{rule} {n}")).collect();
+        if rules.is_empty() { "none".to_owned() } else { rules.join(", ") }
+    };
+    format!(
+        "done: {} snapshot row(s) in {} chunk(s); {} change(s) in = {} emitted + dropped ({}); {} row(s) sent, {} replaced \
+         within a load; {} load(s) in {} epoch(s); events skipped: {}; of other tables: {}",
+        report.snapshot_rows,
+        report.chunks,
+        report.changes_in,
+        report.changes_emitted,
+        list(&report.changes_dropped),
+        report.rows_sent,
+        report.rows_collapsed,
+        report.loads,
+        report.epochs,
+        list(&report.skipped),
+        report.filtered_events,
+    )
 }
 
 fn check(args: &CheckArgs) -> Result<(), Failure> {
@@ -202,12 +275,30 @@ mod tests {
         Cli::command().debug_assert();
         let cli = Cli::try_parse_from(["millstream", "check", "-c", "a.toml"]).unwrap();
         assert!(matches!(cli.command, Command::Check(args) if args.config == Path::new("a.toml")));
+        let cli =
+            Cli::try_parse_from(["millstream", "run", "-c", "a.toml", "--until", "binlog.000007:4", "--json"]).unwrap();
+        assert!(
+            matches!(cli.command, Command::Run(args) if args.json && matches!(args.until, Some(Until::Position(_))))
+        );
+        let wrong = Cli::try_parse_from(["millstream", "run", "-c", "a.toml", "--until", "tomorrow"]).unwrap_err();
+        assert!(wrong.to_string().contains("current | a GTID set | FILE:POS"), "{wrong}");
         let cli = Cli::try_parse_from(["millstream", "binlog", "a", "b", "--format", "json", "--stats"]).unwrap();
         let Command::Binlog(args) = cli.command else { panic!() };
         assert_eq!((args.files.len(), args.format, args.stats), (2, EventFormat::Json, true));
         for bad in [&["millstream"][..], &["millstream", "binlog"], &["millstream", "check"], &["millstream", "x"]] {
             assert_eq!(Cli::try_parse_from(bad).unwrap_err().exit_code(), 2, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_summary_accounts_for_every_change() {
+        let mut report = Report { changes_in: 5, changes_emitted: 3, ..Report::default() };
+        report.drop_change("unread");
+        report.drop_change("held");
+        report.skip("account_statement");
+        let text = summary(&report);
+        assert!(text.contains("5 change(s) in = 3 emitted + dropped (held 1, unread 1)"), "{text}");
+        assert!(text.contains("events skipped: account_statement 1"), "{text}");
     }
 
     #[test]
