@@ -503,3 +503,43 @@ async fn wrong_credentials_and_missing_tables_are_told() {
     assert!(config[0].1.parse::<i64>().is_ok());
     assert_eq!(good.schema_change("ods", "log").await.unwrap(), None);
 }
+
+#[tokio::test]
+async fn loads_beside_each_other_do_not_disturb_one_another() {
+    let sim = DorisSim::start(SimOptions { be_ports: vec![0, 0, 0], ..SimOptions::default() }).await.unwrap();
+    let client = client(&sim);
+    let mut t = Target::create(&small_schema(), "log", Mode::Append, &client).await;
+    sim.set(Knob::always(Fault::ReplyLost { op: SimOp::Load, state: LostAt::PreCommitted }).times(4));
+    sim.set(Knob::always(Fault::Cut { at: 30 }).times(4));
+    sim.set(Knob::always(Fault::FalseFail { op: SimOp::Load }).times(4));
+    let bodies: Vec<Body> = (0..16).map(|part| t.numbered(part * 10..part * 10 + 10)).collect();
+    let (t, client) = (&t, &client);
+    let one = async |part: usize| {
+        let loaded = t.load(client, &bodies[part], label(part as u16), TwoPhase::Yes).await.unwrap();
+        client.commit("ods", loaded.txn_id.unwrap()).await.unwrap();
+    };
+    // Four at a time.
+    for group in 0..4 {
+        tokio::join!(one(group * 4), one(group * 4 + 1), one(group * 4 + 2), one(group * 4 + 3));
+    }
+    let mut seqs: Vec<i64> =
+        sim.rows("ods", "log").iter().map(|row| row[0].as_deref().unwrap().parse().unwrap()).collect();
+    seqs.sort_unstable();
+    assert_eq!(seqs, (0..160).collect::<Vec<_>>());
+    assert_eq!(sim.fe_body_bytes(), 0);
+    assert!(sim.knobs_fired() >= 12);
+}
+
+#[tokio::test]
+async fn a_table_dropped_between_the_phases_is_told_and_can_be_aborted() {
+    let sim = sim().await;
+    let client = client(&sim);
+    let mut t = Target::create(&small_schema(), "log", Mode::Append, &client).await;
+    let body = t.numbered(0..10);
+    let id = t.load(&client, &body, label(0), TwoPhase::Yes).await.unwrap().txn_id.unwrap();
+    sim.sql("DROP TABLE ods.log").unwrap();
+    let error = client.commit("ods", id).await.unwrap_err();
+    assert_eq!(error.fatal_cause(), Some(FatalCause::UnknownTable), "{error}");
+    assert!(!error.is_retryable());
+    assert_eq!(client.abort("ods", id).await.unwrap(), AbortOutcome::Done);
+}

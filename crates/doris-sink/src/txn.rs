@@ -167,6 +167,7 @@ pub struct LoadMachine {
     aborts: u32,
     unknown: u32,
     running_waited: Duration,
+    too_many_versions: u32,
     pending: Option<Failure>,
     rng: fastrand::Rng,
 }
@@ -190,9 +191,16 @@ impl LoadMachine {
             aborts: 0,
             unknown: 0,
             running_waited: Duration::ZERO,
+            too_many_versions: 0,
             pending: None,
             rng,
         }
+    }
+
+    /// How often the table had too many versions (`-235`): a reason to load it less often from now on.
+    #[must_use]
+    pub const fn too_many_versions(&self) -> u32 {
+        self.too_many_versions
     }
 
     fn wait(&mut self) -> Duration {
@@ -250,6 +258,7 @@ impl LoadMachine {
             LoadOutcome::Retry { cause, .. } => {
                 self.aborts = self.aborts.saturating_add(1);
                 if cause == RetryCause::TooManyVersions && self.aborts < MAX_ABORTS {
+                    self.too_many_versions = self.too_many_versions.saturating_add(1);
                     return (self.versions_backoff.next(&mut self.rng), Step::Send);
                 }
                 self.resend()
@@ -454,8 +463,10 @@ mod tests {
             steps += 1;
         }
         assert!((80..100).contains(&steps), "{steps}");
-        let (wait, step) = sent(TwoPhase::Yes).on_outcome(retry(RetryCause::TooManyVersions));
+        let mut machine = sent(TwoPhase::Yes);
+        let (wait, step) = machine.on_outcome(retry(RetryCause::TooManyVersions));
         assert!(step == Step::Send && wait >= Duration::from_millis(2500), "{wait:?}");
+        assert_eq!(machine.too_many_versions(), 1);
         assert_eq!(machine_transport(false), Step::Send);
         assert_eq!(machine_transport(true), Step::Inspect);
     }

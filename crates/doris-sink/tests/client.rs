@@ -104,7 +104,7 @@ fn assert_no_secret(text: &str) {
 #[tokio::test]
 async fn a_load_is_two_requests_and_the_fe_never_sees_a_body() {
     let (fe, be, client) = cluster(|_, _| success()).await;
-    assert_eq!(load(&client).await.unwrap(), Loaded { txn_id: Some(7), label: label() });
+    assert_eq!(load(&client).await.unwrap(), Loaded { txn_id: Some(7), label: label(), too_many_versions: 0 });
     let (front, back) = (fe.requests(), be.requests());
     assert_eq!((front.len(), back.len()), (1, 1));
     let (front, back) = (&front[0], &back[0]);
@@ -166,7 +166,8 @@ async fn every_retry_carries_the_same_label_and_bytes() {
         _ => success(),
     })
     .await;
-    assert_eq!(load(&client).await.unwrap().txn_id, Some(7));
+    let loaded = load(&client).await.unwrap();
+    assert_eq!((loaded.txn_id, loaded.too_many_versions), (Some(7), 1));
     let requests = be.requests();
     assert_eq!(requests.len(), 9);
     for (i, request) in requests.iter().enumerate() {

@@ -49,6 +49,8 @@ pub struct Loaded {
     pub txn_id: Option<u64>,
     /// Its label.
     pub label: Label,
+    /// How often Doris had too many versions of the table (`-235`): load it less often, in larger batches.
+    pub too_many_versions: u32,
 }
 
 /// Where a request goes next.
@@ -121,7 +123,10 @@ impl DorisClient {
                         Err(error) => AbortOutcome::Retry { message: error.to_string() },
                     })
                 }
-                Step::Done { txn_id } => return Ok(Loaded { txn_id, label: load.label }),
+                Step::Done { txn_id } => {
+                    let too_many_versions = machine.too_many_versions();
+                    return Ok(Loaded { txn_id, label: load.label, too_many_versions });
+                }
                 Step::Fail(failure) => return Err(self.failure(what(), failure).await),
             };
         }

@@ -122,3 +122,42 @@ impl DorisClient {
 fn pick<T>(list: &[T], n: usize) -> Option<&T> {
     list.get(n.checked_rem(list.len())?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(change: impl FnOnce(&mut ClientOptions)) -> DorisClient {
+        let mut options = ClientOptions::new(vec!["http://fe:8030".into()], "fe:9030", "root", "");
+        change(&mut options);
+        DorisClient::new(options).unwrap()
+    }
+
+    #[test]
+    fn redirects_keep_tls_and_the_list_of_hosts() {
+        let at = |tls, host: &str| Endpoint { tls, host: host.into(), port: 8040 };
+        let (plain, secret) = (at(false, "fe"), at(true, "fe"));
+        let strict = client(|_| {});
+        assert!(strict.allows(&plain, &at(false, "be")).is_ok());
+        assert!(strict.allows(&plain, &at(true, "be")).is_ok());
+        assert!(strict.allows(&secret, &at(true, "be")).is_ok());
+        assert!(strict.allows(&secret, &at(false, "be")).unwrap_err().contains("without TLS"));
+        assert!(client(|o| o.allow_plain_be = true).allows(&secret, &at(false, "be")).is_ok());
+        let listed = client(|o| o.allow_hosts = vec!["be1".into()]);
+        assert!(listed.allows(&plain, &at(false, "be1")).is_ok());
+        assert!(listed.allows(&plain, &at(false, "be")).is_err());
+    }
+
+    #[test]
+    fn addresses_are_checked_at_once() {
+        let error = |change: fn(&mut ClientOptions)| {
+            let mut options = ClientOptions::new(vec!["http://fe:8030".into()], "fe:9030", "root", "");
+            change(&mut options);
+            DorisClient::new(options).unwrap_err().to_string()
+        };
+        assert!(error(|o| o.fe.clear()).contains("sink.fe"));
+        assert!(error(|o| o.be = vec!["http://a".into(), "x y".into()]).contains("sink.be: entry 2"));
+        assert!(error(|o| o.sql = "fe:port".into()).contains("sink.sql"));
+        assert!(error(|o| o.ca_pem = Some(b"no pem".to_vec())).contains("CA file"));
+    }
+}
