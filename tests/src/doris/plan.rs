@@ -281,11 +281,10 @@ fn fields(head: &Head, format: Format, schema: &Schema, reject_unknown: bool) ->
     let mut fields: Vec<String> = Vec::new();
     match head.header("columns").filter(|c| !c.trim().is_empty()) {
         Some(columns) => {
-            for part in columns.split(',') {
-                let (name, expr) = match part.split_once('=') {
-                    Some((n, e)) => (n, Some(e.trim())),
-                    None => (part, None),
-                };
+            for part in split_outside_quotes(columns, ',') {
+                let halves = split_outside_quotes(part, '=');
+                let name = halves[0];
+                let expr = (halves.len() > 1).then(|| part[name.len() + 1..].trim());
                 let name = unquote(name.trim());
                 if name.is_empty() {
                     return refuse("ANALYSIS_ERROR", format!("Syntax error in columns: {columns}"));
@@ -329,6 +328,16 @@ fn fields(head: &Head, format: Format, schema: &Schema, reject_unknown: bool) ->
         }
     }
     Ok((fields, constants))
+}
+
+/// Splits at a character that is not inside back quotes.
+fn split_outside_quotes(text: &str, at: char) -> Vec<&str> {
+    let mut quoted = false;
+    text.split(|c| {
+        quoted ^= c == '`';
+        c == at && !quoted
+    })
+    .collect()
 }
 
 fn unquote(name: &str) -> String {

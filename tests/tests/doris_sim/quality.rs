@@ -129,6 +129,19 @@ async fn columns_missing_from_a_row_or_from_the_load_get_their_defaults() {
 }
 
 #[tokio::test]
+async fn names_in_back_quotes_may_hold_anything() {
+    let sim = start().await;
+    sim.sql("CREATE TABLE d.q (k INT, `a,b=``é` INT) DUPLICATE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS 1 PROPERTIES(\"replication_num\"=\"1\")")
+        .unwrap();
+    let r = load(&sim, "d.q", &[("columns", "`k`,`a,b=``é`")], "{\"k\":1,\"a,b=`é\":2}").await;
+    assert_eq!(r.field("Status"), "Success", "{}", r.body);
+    assert_eq!(sim.rows("d", "q"), [["1", "2"].map(|s| Some(s.to_owned()))]);
+    let r = load(&sim, "d.q", &[("columns", "k,`a,b=``é`=3")], "{\"k\":1}").await;
+    assert_eq!(r.field("Status"), "Success", "{}", r.body);
+    assert_eq!(sim.rows("d", "q")[1][1].as_deref(), Some("3"));
+}
+
+#[tokio::test]
 async fn json_arrays_and_whole_documents() {
     let sim = start().await;
     tables(&sim);
