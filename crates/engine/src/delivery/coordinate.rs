@@ -35,6 +35,21 @@ impl Coordinate {
         self.gtids.contains(gtid) || self.partial.as_ref().is_some_and(|p| p.gtid == *gtid && ordinal < p.rows)
     }
 
+    /// Everything that is behind either place. `None` when each is inside another transaction, which one coordinate
+    /// cannot say.
+    #[must_use]
+    pub fn joined(&self, other: &Self) -> Option<Self> {
+        let mut gtids = self.gtids.clone();
+        gtids.union(&other.gtids);
+        let open = |c: &Self| c.partial.clone().filter(|p| !gtids.contains(&p.gtid));
+        let partial = match (open(self), open(other)) {
+            (Some(a), Some(b)) if a.gtid == b.gtid => Some(Partial { rows: a.rows.max(b.rows), ..a }),
+            (Some(_), Some(_)) => return None,
+            (a, b) => a.or(b),
+        };
+        Some(Self { gtids, partial })
+    }
+
     /// Whether a stream that has judged `judged` is at or beyond this place.
     #[must_use]
     pub fn is_reached_by(&self, judged: &GtidSet) -> bool {
@@ -60,5 +75,40 @@ mod gtid_text {
         D: Deserializer<'de>,
     {
         String::deserialize(from)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(gtids: &str, partial: Option<(&str, u32)>) -> Coordinate {
+        let partial = partial.map(|(gtid, rows)| Partial { gtid: gtid.parse().unwrap(), rows });
+        Coordinate { gtids: gtids.parse().unwrap(), partial }
+    }
+
+    const U: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+
+    #[test]
+    fn joined_places_cover_what_either_covers() {
+        let (one, four) = (format!("{U}:1-3"), format!("{U}:1-4"));
+        let five = format!("{U}:1-3:5");
+        let gap = format!("{U}:4");
+        assert_eq!(place(&four, None).joined(&place(&five, None)), Some(place(&format!("{U}:1-5"), None)));
+        let (a, b) = (place(&one, Some((&gap, 2))), place(&one, Some((&gap, 7))));
+        assert_eq!(a.joined(&b), Some(b.clone()));
+        assert_eq!(a.joined(&place(&four, None)), Some(place(&four, None)), "the transaction has ended");
+        assert_eq!(a.joined(&place(&one, None)), Some(a.clone()));
+        let other = format!("{U}:9");
+        assert_eq!(a.joined(&place(&one, Some((&other, 1)))), None);
+    }
+
+    #[test]
+    fn a_place_inside_a_transaction_covers_its_first_rows() {
+        let p = place(&format!("{U}:1-3"), Some((&format!("{U}:4"), 2)));
+        let (three, four): (Gtid, Gtid) = (format!("{U}:3").parse().unwrap(), format!("{U}:4").parse().unwrap());
+        assert!(p.covers(&three, 9) && p.covers(&four, 1) && !p.covers(&four, 2));
+        assert!(!p.is_reached_by(&format!("{U}:1-3").parse().unwrap()));
+        assert!(p.is_reached_by(&format!("{U}:1-4").parse().unwrap()));
     }
 }

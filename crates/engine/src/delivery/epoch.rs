@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CommitPermit, Coordinate, EpochRecord, LoadEnd, LoadId, LoadRecord, TableMode, TargetChange, TargetNo};
+use crate::merge::{Broken, Rules};
 
 /// A load whose bytes are fixed and which is about to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,13 +82,21 @@ pub struct Delivery {
     filling: u64,
     closed: Option<Closed>,
     loads: BTreeMap<LoadId, Load>,
+    rules: Rules,
 }
 
 impl Delivery {
     /// Begins with epoch `first` in era `era`.
     #[must_use]
     pub const fn new(era: u32, first: u64) -> Self {
-        Self { era, filling: first, closed: None, loads: BTreeMap::new() }
+        Self { era, filling: first, closed: None, loads: BTreeMap::new(), rules: Rules::NONE_BROKEN }
+    }
+
+    /// The same under other rules.
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub fn with_rules(self, rules: Rules) -> Self {
+        Self { rules, ..self }
     }
 
     /// The epoch that is being filled.
@@ -188,10 +197,12 @@ impl Delivery {
             Phase::Writing | Phase::Marking => Step::Wait,
             Phase::Committing(permit) => {
                 let allowed = permit.epoch() == epoch;
-                let mut next: BTreeMap<TargetNo, (LoadId, u64)> = BTreeMap::new();
+                let in_order = self.rules.hold(Broken::CommitInOrder);
+                let mut next: BTreeMap<(TargetNo, u16), (LoadId, u64)> = BTreeMap::new();
                 for (id, load) in self.of_closed(epoch).filter(|(_, l)| !l.committed) {
                     if let Some((txn, _)) = load.precommitted {
-                        next.entry(id.target).or_insert((*id, txn));
+                        let slot = if in_order { 0 } else { id.part };
+                        next.entry((id.target, slot)).or_insert((*id, txn));
                     }
                 }
                 if !allowed {

@@ -7,6 +7,7 @@ mod coordinate;
 mod epoch;
 mod record;
 mod recovery;
+mod resume;
 
 pub use coordinate::{Coordinate, Partial};
 pub use epoch::{Delivery, Extra, Sealed, Step};
@@ -14,3 +15,4 @@ pub use record::{
     CommitPermit, EpochRecord, LoadEnd, LoadId, LoadRecord, TableMode, TargetChange, TargetNo, TargetState,
 };
 pub use recovery::{Inconsistent, LoadAction, LoadFate, RecoveryPlan, TargetPlan, TxnFact, fate, plan, smallest};
+pub use resume::resume;

@@ -182,3 +182,173 @@ pub fn smallest<'a>(places: impl IntoIterator<Item = &'a Coordinate>) -> Option<
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+    use crate::delivery::{LoadEnd, LoadId, TargetChange};
+    use crate::merge::KeyRange;
+
+    const FACTS: [TxnFact; 6] = [
+        TxnFact::Visible,
+        TxnFact::Committed,
+        TxnFact::PreCommitted,
+        TxnFact::Prepare,
+        TxnFact::Aborted,
+        TxnFact::Gone,
+    ];
+    const MODES: [TableMode; 2] = [TableMode::Append, TableMode::Upsert];
+
+    fn place(n: u64) -> Coordinate {
+        Coordinate::boundary(format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-{n}").parse().unwrap())
+    }
+
+    fn done(hi: u8) -> Vec<KeyRange> {
+        vec![KeyRange { lo: None, hi: Some(vec![hi].into()) }]
+    }
+
+    /// An epoch from place 1 to 9 with loads that end at 3 and 6 and ranges that grow with them.
+    fn record(mode: TableMode) -> EpochRecord {
+        let load = |part: u16| LoadRecord {
+            id: LoadId { epoch: 1, target: TargetNo(1), part },
+            label: format!("load {part}"),
+            txn: u64::from(part),
+            seq: (0, 0),
+            rows: 1,
+            mode,
+            end: LoadEnd {
+                coordinate: place(3 + 3 * u64::from(part)),
+                done: done(3 + 3 * u8::try_from(part).unwrap()),
+            },
+        };
+        let state = |hi| TargetState { ahead: None, done: done(hi), may_hold_more: false };
+        EpochRecord {
+            epoch: 1,
+            era: 1,
+            committed: false,
+            previous: place(1),
+            next: place(9),
+            targets: vec![TargetChange { target: TargetNo(1), previous: state(1), next: state(9) }],
+            loads: vec![load(0), load(1)],
+            output_bytes: None,
+        }
+    }
+
+    fn planned(mode: TableMode, fates: [LoadFate; 2]) -> Result<TargetPlan, Inconsistent> {
+        let plan = plan(&record(mode), &BTreeMap::from([(0, fates[0]), (1, fates[1])]))?;
+        Ok(plan.targets.into_iter().next().unwrap())
+    }
+
+    fn fate_name(fate: LoadFate) -> &'static str {
+        match fate {
+            LoadFate::Done => "done",
+            LoadFate::Commit => "commit",
+            LoadFate::AskData => "ask the data",
+            LoadFate::Lost { maybe: false } => "lost",
+            LoadFate::Lost { maybe: true } => "maybe lost",
+        }
+    }
+
+    fn action_name(action: LoadAction) -> &'static str {
+        match action {
+            LoadAction::Keep => "-",
+            LoadAction::Commit => "commit",
+            LoadAction::Abort => "abort",
+        }
+    }
+
+    /// Both decisions over all their inputs, as the page prints them.
+    fn tables() -> String {
+        let mut text = "| transaction is | append | upsert |\n|---|---|---|\n".to_owned();
+        for fact in FACTS {
+            write!(text, "| {fact:?} |").unwrap();
+            for mode in MODES {
+                let cell = match fate(mode, fact, None) {
+                    LoadFate::AskData => format!(
+                        "ask the data: rows seen {}, none {}",
+                        fate_name(fate(mode, fact, Some(true))),
+                        fate_name(fate(mode, fact, Some(false)))
+                    ),
+                    fate => fate_name(fate).to_owned(),
+                };
+                write!(text, " {cell} |").unwrap();
+            }
+            text.push('\n');
+        }
+        text.push_str(
+            "\n| mode | load 0 | load 1 | then load 0 | then load 1 | the target resumes at | sink may hold more |\n\
+             |---|---|---|---|---|---|---|\n",
+        );
+        for mode in MODES {
+            let mut fates = vec![LoadFate::Done, LoadFate::Commit, LoadFate::Lost { maybe: false }];
+            if mode == TableMode::Upsert {
+                fates.push(LoadFate::Lost { maybe: true });
+            }
+            for a in &fates {
+                for b in &fates {
+                    let names = format!("| {mode:?} | {} | {} |", fate_name(*a), fate_name(*b));
+                    match planned(mode, [*a, *b]) {
+                        Err(_) => writeln!(text, "{names} stop | stop | (Doris broke its word) | |").unwrap(),
+                        Ok(plan) => {
+                            let at = match plan.resume.ahead {
+                                Some(at) if at == place(1) => "the previous state",
+                                Some(at) if at == place(3) => "the end of load 0",
+                                Some(at) if at == place(9) => "the next state",
+                                other => panic!("{other:?}"),
+                            };
+                            let [(_, first), (_, second)] = plan.actions[..] else { panic!("two loads") };
+                            let more = if plan.resume.may_hold_more { "yes" } else { "no" };
+                            writeln!(
+                                text,
+                                "{names} {} | {} | {at} | {more} |",
+                                action_name(first),
+                                action_name(second)
+                            )
+                            .unwrap();
+                        }
+                    }
+                }
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn the_page_shows_what_a_restart_does() {
+        let page = include_str!("../../../../docs/exactly-once.md");
+        let tables = tables();
+        assert!(page.contains(&tables), "docs/exactly-once.md must hold these tables:\n{tables}");
+    }
+
+    #[test]
+    fn ranges_resume_with_the_place() {
+        let lost = LoadFate::Lost { maybe: false };
+        for (fates, at, hi) in [
+            ([LoadFate::Done, LoadFate::Commit], 9, 9),
+            ([LoadFate::Done, lost], 3, 3),
+            ([lost, LoadFate::Commit], 1, 1),
+        ] {
+            let resume = planned(TableMode::Append, fates).unwrap().resume;
+            assert_eq!((resume.ahead, resume.done), (Some(place(at)), done(hi)), "{fates:?}");
+        }
+    }
+
+    #[test]
+    fn a_load_nothing_is_known_of_counts_as_maybe_lost() {
+        let plan = plan(&record(TableMode::Upsert), &BTreeMap::new()).unwrap();
+        assert!(plan.targets.first().unwrap().resume.may_hold_more);
+    }
+
+    #[test]
+    fn a_target_that_was_ahead_goes_back_to_its_own_place() {
+        let mut record = record(TableMode::Append);
+        record.targets.first_mut().unwrap().previous.ahead = Some(place(2));
+        let fates = BTreeMap::from([(0, LoadFate::Lost { maybe: false }), (1, LoadFate::Commit)]);
+        let plan = plan(&record, &fates).unwrap();
+        let target = plan.targets.first().unwrap();
+        assert_eq!(target.resume.ahead, Some(place(2)));
+        assert_eq!(target.actions, [(0, LoadAction::Keep), (1, LoadAction::Abort)]);
+    }
+}

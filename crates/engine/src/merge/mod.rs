@@ -23,7 +23,7 @@ use chunk::{Chunk, Judged};
 pub use ranges::{Key, KeyRange, RangeSet, RangeState, Watermark};
 pub use rules::{Broken, Rules};
 
-use crate::delivery::Coordinate;
+use crate::delivery::{Coordinate, TargetState};
 
 /// A table (or a group of targets of one table that stand at the same place) within one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -208,21 +208,29 @@ impl<R> Merge<R> {
         self.tables.values().any(|t| t.ahead.is_some())
     }
 
-    /// Where a table stands when the stream is at `here`: further, if it was delivered further before a restart.
+    /// Where a table stands when the stream is at `here`: the end of a load that is cut here. A table that was delivered
+    /// further before a restart has behind it what either has. Ask [`Merge::may_cut`] first.
     #[must_use]
     pub fn place(&self, table: TableId, here: Coordinate) -> Coordinate {
-        let Some(ahead) = self.ahead(table) else { return here };
-        if !here.gtids.is_superset(&ahead.gtids) {
-            return ahead.clone();
+        match self.ahead(table) {
+            None => here,
+            Some(ahead) => ahead.joined(&here).unwrap_or_else(|| ahead.clone()),
         }
-        match (&ahead.partial, here.partial) {
-            (Some(_), None) => ahead.clone(),
-            (Some(a), Some(mut h)) if a.gtid == h.gtid => {
-                h.rows = h.rows.max(a.rows);
-                Coordinate { gtids: here.gtids, partial: Some(h) }
-            }
-            (_, partial) => Coordinate { gtids: here.gtids, partial },
-        }
+    }
+
+    /// Whether a load of the table may be cut here. Not inside one transaction while the table was delivered up to inside
+    /// of another one (after a failover that swapped the two): one place cannot say that.
+    #[must_use]
+    pub fn may_cut(&self, table: TableId) -> bool {
+        let inside = self.ahead(table).and_then(|a| a.partial.as_ref());
+        self.current.is_none_or(|gtid| inside.is_none_or(|p| p.gtid == gtid || self.judged.contains(&p.gtid)))
+    }
+
+    /// A table's state for a checkpoint at this transaction boundary.
+    #[must_use]
+    pub fn checkpoint(&self, table: TableId) -> TargetState {
+        let ahead = self.ahead(table).map(|_| self.place(table, Coordinate::boundary(self.judged.clone())));
+        TargetState { ahead, done: self.durable_ranges(table), may_hold_more: self.keeps_emitting(table) }
     }
 
     /// Whether a chunk of the table may be opened now: the start fence is passed and the stream has reached the table.
@@ -234,7 +242,7 @@ impl<R> Merge<R> {
             (Some(_), None) => false,
         } || !self.rules.hold(Broken::StartFence);
         let reached = self.ahead(table).is_none() || !self.rules.hold(Broken::BehindTable);
-        fence && reached && self.current.is_none()
+        fence && reached && self.is_between()
     }
 
     /// The Unread ranges of a table, in key order.
@@ -249,8 +257,16 @@ impl<R> Merge<R> {
         let unread = *t.ranges.state(key) == RangeState::Unread;
         if unread {
             t.ranges.cut(key);
+        } else if !self.rules.hold(Broken::CutUnreadOnly) {
+            let hi = t.ranges.iter().find(|(r, s)| r.contains(key) && matches!(s, RangeState::Reading(_)));
+            let Some((range, _)) = hi else { return false };
+            t.ranges.assign(&KeyRange { lo: Some(key.into()), hi: range.hi }, RangeState::Unread);
         }
         unread
+    }
+
+    fn is_between(&self) -> bool {
+        self.current.is_none() || !self.rules.hold(Broken::BetweenTransactions)
     }
 
     /// Marks `range` Reading and takes D. `None` when it may not be opened now or is not wholly Unread.
@@ -266,7 +282,7 @@ impl<R> Merge<R> {
         Some(Opening { chunk, covers })
     }
 
-    /// Takes a chunk's LW. `false`: it does not cover D yet (read it again), or the chunk is gone.
+    /// Takes a chunk's LW. `false`: it does not cover D yet (read it again), or the chunk is gone ([`Merge::is_open`]).
     pub fn fence(&mut self, chunk: ChunkId, lw: GtidSet) -> bool {
         let must_cover = self.rules.hold(Broken::LwCoversD);
         self.chunks.get_mut(&chunk).is_some_and(|c| c.fence(lw, must_cover).is_ok())
@@ -298,6 +314,14 @@ impl<R> Merge<R> {
         true
     }
 
+    /// The stream goes on from another server, at a transaction boundary: positions are others from now on. Gives every
+    /// chunk up. `start_fence` is that server's binlog end.
+    pub fn moved(&mut self, start_fence: Option<Position>) {
+        self.abandon_all();
+        self.position = None;
+        self.start_fence = start_fence;
+    }
+
     /// Gives every chunk up (the stream moved, or its server restarted).
     pub fn abandon_all(&mut self) -> Vec<ChunkId> {
         let all: Vec<ChunkId> = self.chunks.keys().copied().collect();
@@ -325,7 +349,9 @@ impl<R> Merge<R> {
         self.chunks.iter().rev().find(|(_, c)| c.held_bytes > 0).map(|(id, _)| *id)
     }
 
-    /// A transaction begins.
+    /// A transaction begins. One that a lost connection cuts off stays open until it comes again: begin it a second time,
+    /// pass over the changes that are judged already, and no chunk is opened or enters meanwhile (D would lack changes
+    /// that were dropped, and never come again).
     pub fn begin(&mut self, gtid: Gtid) {
         self.current = Some(gtid);
     }
@@ -349,6 +375,9 @@ impl<R> Merge<R> {
         };
         match t.ranges.state(key) {
             RangeState::Done(_) if delivered => Verdict::Drop(DropRule::AlreadyDelivered),
+            _ if delivered && !self.rules.hold(Broken::DeliveredInDoneOnly) => {
+                Verdict::Drop(DropRule::AlreadyDelivered)
+            }
             RangeState::Done(Some(hw)) if self.position.as_ref().is_some_and(|p| hw.covers(p, Some(gtid))) => {
                 Verdict::Drop(DropRule::BelowHighWatermark)
             }
@@ -383,11 +412,6 @@ impl<R> Merge<R> {
         }
     }
 
-    /// The transaction vanished from the stream (its connection was lost and it will come again).
-    pub fn rewind(&mut self) {
-        self.current = None;
-    }
-
     /// The stream has passed `position` without a transaction (rotate, heartbeat, a skipped group).
     pub fn advance(&mut self, position: Position) {
         if self.position.as_ref().is_none_or(|at| *at < position) {
@@ -416,7 +440,7 @@ impl<R> Merge<R> {
     }
 
     fn due(&self) -> Option<ChunkId> {
-        if self.current.is_some() {
+        if !self.is_between() {
             return None;
         }
         let mut at = self.position.clone()?;
@@ -426,3 +450,6 @@ impl<R> Merge<R> {
         self.chunks.iter().find(|(_, c)| c.high_watermark().is_some_and(|hw| *hw <= at)).map(|(id, _)| *id)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,21 +22,43 @@ pub enum Broken {
     BehindTable,
     /// Changes in Unread and Reading ranges of a resumed upsert table are not emitted.
     KeepEmitting,
+    /// What was delivered before a restart is dropped in every range, not in Done ones alone.
+    DeliveredInDoneOnly,
+    /// A Reading range is cut, and its upper part is given to another worker.
+    CutUnreadOnly,
+    /// Chunks are opened and enter inside a transaction that a lost connection has cut off.
+    BetweenTransactions,
+    /// Loads of one target are committed in any order.
+    CommitInOrder,
 }
 
-/// Which rule is broken, if any.
+/// Which rules are broken, if any.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
     #[cfg(feature = "mutants")]
-    broken: Option<Broken>,
+    broken: [Option<Broken>; 2],
 }
 
 impl Rules {
+    /// Every rule holds.
+    pub const NONE_BROKEN: Self = Self {
+        #[cfg(feature = "mutants")]
+        broken: [None; 2],
+    };
+
     /// Rules with one of them broken.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub const fn without(broken: Broken) -> Self {
-        Self { broken: Some(broken) }
+        Self { broken: [Some(broken), None] }
+    }
+
+    /// These rules with a second one broken (some cover for each other).
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub const fn and_without(self, broken: Broken) -> Self {
+        let [first, _] = self.broken;
+        Self { broken: [first, Some(broken)] }
     }
 
     /// Whether `rule` holds.
@@ -44,7 +66,7 @@ impl Rules {
     #[inline]
     #[must_use]
     pub fn hold(self, rule: Broken) -> bool {
-        self.broken != Some(rule)
+        !self.broken.contains(&Some(rule))
     }
 
     /// Whether `rule` holds: always.

@@ -1,0 +1,135 @@
+//! Single rules of the merge; histories over all of them: the model test in `tests/`.
+
+use super::*;
+use crate::delivery::Partial;
+
+const T: TableId = TableId(1);
+
+fn gtid(n: u64) -> Gtid {
+    format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{n}").parse().unwrap()
+}
+
+fn set(numbers: impl IntoIterator<Item = u64>) -> GtidSet {
+    numbers.into_iter().map(gtid).collect()
+}
+
+fn at(offset: u64) -> Position {
+    Position::new("b.000001", offset)
+}
+
+fn merge() -> Merge<u32> {
+    let mut merge = Merge::new(set([1]), None, Rules::default());
+    merge.add_table(T, &[], false, None);
+    merge.advance(at(4));
+    merge
+}
+
+/// A transaction at offset `10 * n` that changes keys: `None` deletes.
+fn transaction(merge: &mut Merge<u32>, n: u64, changes: &[(u8, Option<u32>)]) -> Vec<Verdict> {
+    merge.begin(gtid(n));
+    let verdicts = changes.iter().zip(0..).map(|((key, row), ordinal)| change(merge, ordinal, *key, *row)).collect();
+    merge.commit(at(n.saturating_mul(10)));
+    verdicts
+}
+
+fn change(merge: &mut Merge<u32>, ordinal: u32, key: u8, row: Option<u32>) -> Verdict {
+    let kind = if row.is_some() { ChangeKind::Put } else { ChangeKind::Delete };
+    merge.change(T, &[key], ordinal, kind, || (row.unwrap(), 8))
+}
+
+fn open_all(merge: &mut Merge<u32>) -> Opening {
+    merge.open(T, KeyRange::default()).unwrap()
+}
+
+fn key(k: u8) -> Key {
+    [k].into()
+}
+
+#[test]
+fn a_chunk_enters_at_its_high_watermark_with_what_was_held() {
+    let mut m = merge();
+    assert_eq!(transaction(&mut m, 2, &[(1, Some(1))]), [Verdict::Drop(DropRule::Unread)]);
+    let chunk = open_all(&mut m);
+    assert_eq!(chunk.covers, set([1, 2]));
+    assert!(!m.fence(chunk.chunk, set([1])), "LW does not cover D");
+    assert!(m.fence(chunk.chunk, set([1, 2, 3])));
+    assert_eq!(transaction(&mut m, 3, &[(1, Some(2))]), [Verdict::Drop(DropRule::InLowWatermark)]);
+    assert!(m.read(chunk.chunk, vec![(key(1), 2), (key(2), 5)], Covered::ToEnd, at(50)));
+    let held = [Verdict::Drop(DropRule::Held); 2];
+    assert_eq!(transaction(&mut m, 4, &[(2, None), (3, Some(9))]), held);
+    assert_eq!(m.entry_due(), None, "HW is not reached");
+    assert!(m.durable_ranges(T).is_empty());
+    transaction(&mut m, 5, &[]);
+    let entry = m.entry().unwrap();
+    assert_eq!(entry.rows, [(key(1), 2), (key(3), 9)]);
+    assert!(m.is_live(T) && m.entry().is_none());
+    assert_eq!(transaction(&mut m, 6, &[(1, None)]), [Verdict::Emit]);
+}
+
+#[test]
+fn a_change_in_lw_forgets_older_held_ones_of_its_key() {
+    let mut m = merge();
+    let chunk = open_all(&mut m).chunk;
+    assert!(m.fence(chunk, set([1, 3])));
+    transaction(&mut m, 2, &[(1, Some(10)), (2, Some(10))]);
+    transaction(&mut m, 3, &[(1, Some(14))]);
+    assert!(m.read(chunk, vec![(key(1), 14)], Covered::ToEnd, at(30)));
+    assert_eq!(m.entry().unwrap().rows, [(key(1), 14), (key(2), 10)]);
+}
+
+#[test]
+fn a_transaction_that_is_cut_off_stays_open() {
+    let mut m = merge();
+    m.begin(gtid(2));
+    assert_eq!(change(&mut m, 0, 1, Some(1)), Verdict::Drop(DropRule::Unread));
+    // The connection is lost here. A chunk that opened now would have a D without transaction 2, and its LW might lack
+    // it too: the change that was dropped would be lost.
+    assert!(!m.may_open(T) && m.open(T, KeyRange::default()).is_none());
+    m.begin(gtid(2));
+    m.commit(at(20));
+    assert_eq!(open_all(&mut m).covers, set([1, 2]));
+}
+
+#[test]
+fn nothing_of_a_chunk_outlives_a_move_to_another_server() {
+    let mut m = merge();
+    transaction(&mut m, 9, &[]);
+    let chunk = open_all(&mut m).chunk;
+    assert!(m.fence(chunk, set([1, 9])) && m.read(chunk, Vec::new(), Covered::ToEnd, at(200)));
+    m.moved(Some(at(50)));
+    assert!(!m.is_open(chunk) && m.position().is_none() && !m.may_open(T));
+    m.advance(at(49));
+    assert!(!m.may_open(T), "the new server's fence is not passed, though the old server's stream was far beyond it");
+    m.advance(at(50));
+    assert!(m.may_open(T));
+}
+
+#[test]
+fn a_table_ahead_of_the_stream_drops_what_it_has_and_opens_no_chunk() {
+    let ahead = Coordinate { gtids: set([1, 2]), partial: Some(Partial { gtid: gtid(3), rows: 1 }) };
+    let mut m = Merge::new(set([1]), None, Rules::default());
+    m.add_table(T, &[KeyRange { lo: None, hi: Some(key(5)) }], false, Some(ahead.clone()));
+    m.advance(at(4));
+    assert!(!m.may_open(T));
+    assert_eq!(m.checkpoint(T).ahead.as_ref(), Some(&ahead));
+    let dropped = Verdict::Drop(DropRule::AlreadyDelivered);
+    assert_eq!(transaction(&mut m, 2, &[(1, Some(1)), (7, Some(1))]), [dropped, Verdict::Drop(DropRule::Unread)]);
+    assert_eq!(transaction(&mut m, 3, &[(1, Some(2)), (2, Some(3))]), [dropped, Verdict::Emit]);
+    assert!(m.may_open(T) && m.checkpoint(T).ahead.is_none());
+}
+
+#[test]
+fn a_table_cannot_be_cut_inside_two_transactions_at_once() {
+    // Delivered up to inside of transaction 3; on the new server transaction 4 comes first.
+    let ahead = Coordinate { gtids: set([1, 2]), partial: Some(Partial { gtid: gtid(3), rows: 1 }) };
+    let mut m: Merge<u32> = Merge::new(set([1, 2]), None, Rules::default());
+    m.add_table(T, &[KeyRange::default()], false, Some(ahead));
+    m.begin(gtid(4));
+    assert!(!m.may_cut(T));
+    m.commit(at(10));
+    assert!(m.may_cut(T));
+    let place = m.checkpoint(T).ahead.unwrap();
+    assert_eq!(place, Coordinate { gtids: set([1, 2, 4]), partial: Some(Partial { gtid: gtid(3), rows: 1 }) });
+    m.begin(gtid(3));
+    assert!(m.may_cut(T));
+}
