@@ -1,0 +1,221 @@
+//! Chunk workers: mark and D, LW, SELECT, HW, each its own step.
+
+use millstream_binlog::{Gtid, GtidSet, Position};
+use millstream_engine::merge::{ChunkId, Covered, Key, KeyRange, RangeState, TableId};
+
+use crate::driver::{Alive, Run};
+use crate::flaws::Flaw;
+use crate::rng::Rng;
+use crate::server::{KEYS, Rows, Val};
+use crate::world::{World, say};
+
+/// Where a worker is in the order of one chunk.
+#[derive(Debug, Default)]
+enum Stage {
+    #[default]
+    Idle,
+    /// Broken order: LW was read, the mark is still to come.
+    LwBeforeMark {
+        table: TableId,
+        source: usize,
+        range: KeyRange,
+        lw: GtidSet,
+    },
+    Opened(Chunk),
+    Fenced(Chunk),
+    Selected {
+        chunk: Chunk,
+        rows: Vec<(Key, Val)>,
+        covered: Covered,
+        short: bool,
+    },
+}
+
+#[derive(Debug)]
+struct Chunk {
+    id: ChunkId,
+    table: TableId,
+    source: usize,
+    range: KeyRange,
+    early_hw: Option<Position>,
+}
+
+#[derive(Debug, Default)]
+pub struct Worker {
+    stage: Stage,
+    /// A read view that is used for one chunk too many (broken).
+    view: Option<Rows>,
+}
+
+impl Worker {
+    pub fn is_idle(&self) -> bool {
+        matches!(self.stage, Stage::Idle)
+    }
+}
+
+/// LW as the driver reads it.
+fn low_watermark(world: &mut World, covers: &GtidSet) -> GtidSet {
+    if world.cfg.flaw == Flaw::LwIsPosition {
+        return world.server.flushed();
+    }
+    let mut lw = world.server.gtid_executed.clone();
+    if world.cfg.smaller_lw {
+        // Smaller than the truth, but not smaller than D: that would only be read again.
+        let spare: Vec<Gtid> =
+            world.server.txns.iter().filter_map(|t| t.gtid).filter(|g| !covers.contains(g)).collect();
+        let mut less = GtidSet::default();
+        less.extend(spare.into_iter().filter(|_| world.rng.percent(40)));
+        lw.subtract(&less);
+    }
+    lw
+}
+
+fn key(k: u8) -> Key {
+    vec![k].into()
+}
+
+/// Puts a bound at a random key of an Unread range (or, broken, of one that is being read).
+fn cut(run: &mut Run, rng: &mut Rng, table: TableId) {
+    run.merge.cut(table, &key(rng.below(KEYS + 2) as u8));
+}
+
+impl World {
+    pub fn chunk_step(&mut self) -> Result<(), String> {
+        self.with_run(|world, run| {
+            let i = world.rng.below(run.workers.len());
+            let mut worker = std::mem::take(&mut run.workers[i]);
+            worker.step(world, run);
+            run.workers[i] = worker;
+            run.enter(world);
+            if world.rng.percent(2)
+                && !world.draining
+                && let Some(chunk) = run.merge.youngest_holding()
+            {
+                say!(world, "engine: {chunk:?} is abandoned (memory)");
+                run.merge.abandon(chunk);
+            }
+            Ok(Alive::Yes)
+        })
+    }
+}
+
+impl Worker {
+    fn step(&mut self, world: &mut World, run: &mut Run) {
+        if run.server != world.server.number {
+            return; // @@server_uuid is not the stream's: wait for the stream to move.
+        }
+        let stage = std::mem::take(&mut self.stage);
+        let id = match &stage {
+            Stage::Opened(c) | Stage::Fenced(c) | Stage::Selected { chunk: c, .. } => Some(c.id),
+            _ => None,
+        };
+        if let Some(id) = id
+            && world.rng.percent(if world.draining { 0 } else { 4 })
+        {
+            say!(world, "engine: {id:?} is abandoned");
+            run.merge.abandon(id);
+            return;
+        }
+        if id.is_some_and(|id| !run.merge.is_open(id)) {
+            return; // Given up meanwhile.
+        }
+        self.stage = match stage {
+            Stage::Idle => self.open(world, run),
+            Stage::LwBeforeMark { table, source, range, lw } => match run.merge.open(table, range.clone()) {
+                Some(opening) => {
+                    let chunk = Chunk { id: opening.chunk, table, source, range, early_hw: None };
+                    run.merge.fence(chunk.id, lw);
+                    Stage::Fenced(chunk)
+                }
+                None => Stage::Idle,
+            },
+            Stage::Opened(chunk) => {
+                let covers = run.merge.judged().clone();
+                let lw = low_watermark(world, &covers);
+                let text = if world.is_told() { lw.to_string() } else { String::new() };
+                if run.merge.fence(chunk.id, lw) {
+                    say!(world, "engine: {:?} LW={text}", chunk.id);
+                    Stage::Fenced(chunk)
+                } else {
+                    Stage::Opened(chunk)
+                }
+            }
+            Stage::Fenced(chunk) => self.select(world, chunk),
+            Stage::Selected { chunk, rows, covered, short } => {
+                let hw = match world.cfg.flaw {
+                    Flaw::HwIsGtidSet => world.server.end_of(&world.server.gtid_executed),
+                    _ => chunk.early_hw.clone().unwrap_or_else(|| world.server.end()),
+                };
+                say!(world, "engine: {:?} HW={hw}", chunk.id);
+                if let (true, Covered::UpTo(last)) = (short, &covered) {
+                    run.finished.push((chunk.table, KeyRange { lo: Some(last.clone()), hi: chunk.range.hi.clone() }));
+                }
+                run.merge.read(chunk.id, rows, covered, hw);
+                Stage::Idle
+            }
+        };
+    }
+
+    fn open(&mut self, world: &mut World, run: &mut Run) -> Stage {
+        if run.groups.is_empty() {
+            return Stage::Idle;
+        }
+        let group = world.rng.below(run.groups.len());
+        let (table, source) = (run.groups[group].table, run.groups[group].source);
+        if world.rng.percent(25) && !world.draining {
+            cut(run, &mut world.rng, table);
+        }
+        let unread: Vec<KeyRange> =
+            run.merge.unread(table).into_iter().filter(|r| !run.is_finished(table, r)).collect();
+        if unread.is_empty() {
+            return Stage::Idle;
+        }
+        let range = unread[world.rng.below(unread.len())].clone();
+        if world.cfg.flaw == Flaw::MarkAfterLw {
+            let lw = low_watermark(world, run.merge.judged());
+            let covers = lw.is_superset(run.merge.judged()) && run.merge.may_open(table);
+            say!(world, "engine: reads LW={lw} before its mark");
+            return if covers { Stage::LwBeforeMark { table, source, range, lw } } else { Stage::Idle };
+        }
+        let Some(opening) = run.merge.open(table, range.clone()) else { return Stage::Idle };
+        say!(world, "engine: {:?} marks {range:?} of table {source}, D={}", opening.chunk, opening.covers);
+        debug_assert!(run.merge.ranges(table).is_some_and(|r| {
+            range.hi.as_ref().is_none_or(|hi| *r.state(hi) == RangeState::Reading(opening.chunk))
+        }));
+        Stage::Opened(Chunk { id: opening.chunk, table, source, range, early_hw: None })
+    }
+
+    /// A consistent read; with HW read before it in a broken driver.
+    fn select(&mut self, world: &mut World, mut chunk: Chunk) -> Stage {
+        if world.cfg.flaw == Flaw::HwBeforeSelect && chunk.early_hw.is_none() {
+            chunk.early_hw = Some(world.server.end());
+            return Stage::Fenced(chunk);
+        }
+        let visible = match (world.cfg.flaw, self.view.take()) {
+            (Flaw::OneReadView, Some(view)) => view,
+            (Flaw::OneReadView, None) => {
+                self.view = Some(world.server.visible);
+                world.server.visible
+            }
+            _ => world.server.visible,
+        };
+        let limit = world.cfg.chunk_rows;
+        let mut rows: Vec<(Key, Val)> = (1..=KEYS as u8)
+            .filter(|k| chunk.range.contains(&[*k]))
+            .filter_map(|k| visible[chunk.source][k as usize].map(|v| (key(k), v)))
+            .take(limit)
+            .collect();
+        let mut cut = rows.len() == limit;
+        if rows.len() > 1 && world.rng.percent(15) {
+            rows.pop(); // Cut by bytes.
+            cut = true;
+        }
+        let short = !cut && !rows.is_empty() && world.cfg.flaw == Flaw::ShortChunkEndsAtLastRow;
+        let covered = match rows.last() {
+            Some((last, _)) if cut || short => Covered::UpTo(last.clone()),
+            _ => Covered::ToEnd,
+        };
+        say!(world, "engine: {:?} SELECT sees {rows:?}, covers {covered:?}", chunk.id);
+        Stage::Selected { chunk, rows, covered, short }
+    }
+}

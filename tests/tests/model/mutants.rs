@@ -1,0 +1,434 @@
+//! Broken rules. The model must notice each; `docs/exactly-once.md` tells why.
+
+use millstream_engine::delivery::TableMode::{Append, Upsert};
+use millstream_engine::merge::{Broken, Rules};
+
+use crate::flaws::Flaw;
+use crate::server::TABLES;
+use crate::world::{Config, TargetConfig};
+
+/// One broken rule with the settings under which its violation is not too rare.
+pub struct Mutant {
+    pub name: &'static str,
+    pub tune: fn(&mut Config),
+    /// The first seed that is tried, and how many. A rare violation begins near a seed that shows it.
+    pub first: u64,
+    pub budget: u64,
+}
+
+fn rule(c: &mut Config, broken: Broken) {
+    c.rules = Rules::without(broken);
+}
+
+fn flaw(c: &mut Config, flaw: Flaw) {
+    c.flaw = flaw;
+}
+
+/// No crash, no failover.
+fn calm(c: &mut Config) {
+    c.crashes = 0;
+    c.failovers = 0;
+}
+
+fn all(c: &mut Config, mode: millstream_engine::delivery::TableMode) {
+    c.targets = (0..TABLES).map(|source| TargetConfig { source, mode }).collect();
+}
+
+/// The stream, and the last stage of the commits, lag behind.
+fn slow_stream(c: &mut Config) {
+    c.speed = [8, 1, 8, 1];
+    c.server.speed = [3, 8, 6, 6, 2];
+    c.server.txns = 15;
+}
+
+/// Crashes that lose and forget loads.
+fn stormy(c: &mut Config) {
+    c.crashes = 3;
+    c.lose = 60;
+    c.forget = 60;
+}
+
+/// Targets of one table end up at different places, while commits are slow.
+pub fn torn_apart(c: &mut Config) {
+    c.crashes = 3;
+    c.lose = 50;
+    c.forget = 0;
+    c.failovers = 0;
+    c.resync = false;
+    c.server.speed = [6, 12, 12, 1, 1];
+    c.server.txns = 15;
+    c.speed = [5, 6, 8, 10];
+    c.chunk_rows = 1;
+}
+
+pub const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "lw_covers_d",
+        tune: |c| {
+            calm(c);
+            rule(c, Broken::LwCoversD)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "lw_is_position",
+        tune: |c| {
+            calm(c);
+            flaw(c, Flaw::LwIsPosition)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "gtid_set_at_flush",
+        tune: |c| {
+            calm(c);
+            c.server.listed_at_flush = true
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "hw_is_gtid_set",
+        tune: |c| {
+            calm(c);
+            flaw(c, Flaw::HwIsGtidSet)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "hw_before_select",
+        tune: |c| {
+            calm(c);
+            flaw(c, Flaw::HwBeforeSelect)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "mark_after_lw",
+        tune: |c| {
+            calm(c);
+            rule(c, Broken::LwCoversD);
+            flaw(c, Flaw::MarkAfterLw)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "normalize",
+        tune: |c| {
+            calm(c);
+            rule(c, Broken::Normalize)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "entry_at_hw",
+        tune: |c| {
+            calm(c);
+            rule(c, Broken::EntryAtHw)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "cover_last_row",
+        tune: |c| {
+            calm(c);
+            rule(c, Broken::CoverLastRow)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "short_chunk",
+        tune: |c| {
+            calm(c);
+            flaw(c, Flaw::ShortChunkEndsAtLastRow)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "cut_unread_only",
+        tune: |c| {
+            calm(c);
+            rule(c, Broken::CutUnreadOnly)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "one_read_view",
+        tune: |c| {
+            calm(c);
+            flaw(c, Flaw::OneReadView)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "above_max_is_live",
+        tune: |c| {
+            calm(c);
+            c.add_later = true;
+            flaw(c, Flaw::AboveMaxIsLive)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "start_from_both_columns",
+        tune: |c| {
+            calm(c);
+            flaw(c, Flaw::StartFromBothColumns)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "old_key_only",
+        tune: |c| {
+            calm(c);
+            flaw(c, Flaw::OldKeyOnly)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "new_key_only",
+        tune: |c| {
+            calm(c);
+            flaw(c, Flaw::NewKeyOnly)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "forget_older",
+        tune: |c| {
+            calm(c);
+            c.server.order = false;
+            c.smaller_lw = false;
+            slow_stream(c);
+            rule(c, Broken::ForgetOlder)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "forget_older_smaller_lw",
+        tune: |c| {
+            calm(c);
+            c.server.order = true;
+            c.smaller_lw = true;
+            slow_stream(c);
+            rule(c, Broken::ForgetOlder)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "start_fence",
+        tune: |c| {
+            calm(c);
+            c.server.order = false;
+            c.add_later = false;
+            c.warm_up = 60;
+            slow_stream(c);
+            rule(c, Broken::StartFence)
+        },
+        first: 1,
+        budget: 20000,
+    },
+    Mutant {
+        name: "only_done_durable",
+        tune: |c| {
+            c.crashes = 3;
+            rule(c, Broken::OnlyDoneDurable)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "replay_with_new_ranges",
+        tune: |c| {
+            stormy(c);
+            flaw(c, Flaw::ReplayWithNewRanges)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "behind_and_delivered",
+        tune: |c| {
+            torn_apart(c);
+            c.rules = Rules::without(Broken::BehindTable).and_without(Broken::DeliveredInDoneOnly);
+        },
+        first: 1,
+        budget: 20000,
+    },
+    Mutant {
+        name: "commit_in_order",
+        tune: |c| {
+            stormy(c);
+            all(c, Append);
+            c.cut_load = 20;
+            rule(c, Broken::CommitInOrder)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "keep_emitting_replay",
+        tune: |c| {
+            stormy(c);
+            all(c, Upsert);
+            c.resync = false;
+            rule(c, Broken::KeepEmitting)
+        },
+        first: 1,
+        budget: 20000,
+    },
+    Mutant {
+        name: "keep_emitting_resync",
+        tune: |c| {
+            calm(c);
+            all(c, Upsert);
+            c.resync = true;
+            rule(c, Broken::KeepEmitting)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "adding_not_durable",
+        tune: |c| {
+            stormy(c);
+            all(c, Upsert);
+            c.resync = false;
+            flaw(c, Flaw::AddingNotDurable)
+        },
+        first: 1,
+        budget: 20000,
+    },
+    Mutant {
+        name: "chunks_outlive_failover",
+        tune: |c| {
+            c.crashes = 0;
+            c.failovers = 2;
+            flaw(c, Flaw::ChunksOutliveFailover)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "mark_before_commits",
+        tune: |c| {
+            c.crashes = 3;
+            flaw(c, Flaw::MarkBeforeCommits)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "commit_before_record",
+        tune: |c| {
+            c.crashes = 3;
+            flaw(c, Flaw::CommitBeforeRecord)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "commit_after_lost",
+        tune: |c| {
+            stormy(c);
+            all(c, Append);
+            c.cut_load = 20;
+            flaw(c, Flaw::CommitAfterLost)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "forgotten_is_lost",
+        tune: |c| {
+            stormy(c);
+            flaw(c, Flaw::ForgottenIsLost)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "forgotten_is_done",
+        tune: |c| {
+            stormy(c);
+            flaw(c, Flaw::ForgottenIsDone)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "era_stays",
+        tune: |c| {
+            c.crashes = 3;
+            all(c, Upsert);
+            flaw(c, Flaw::EraStays)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "no_era_check",
+        tune: |c| {
+            stormy(c);
+            c.zombies = true;
+            flaw(c, Flaw::NoEraCheck)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "restart_at_stream",
+        tune: |c| {
+            stormy(c);
+            flaw(c, Flaw::RestartAtStream)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "ahead_is_forgotten",
+        tune: |c| {
+            stormy(c);
+            flaw(c, Flaw::AheadIsForgotten)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "partial_is_forgotten",
+        tune: |c| {
+            stormy(c);
+            c.cut_load = 20;
+            flaw(c, Flaw::PartialIsForgotten)
+        },
+        first: 1,
+        budget: 5000,
+    },
+    Mutant {
+        name: "between_transactions",
+        tune: |c| {
+            calm(c);
+            c.cut_connection = 10;
+            rule(c, Broken::BetweenTransactions)
+        },
+        first: 1,
+        budget: 5000,
+    },
+];
