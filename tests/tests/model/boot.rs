@@ -151,16 +151,13 @@ fn act(
         return Ok(Engine::Boot(if done.is_ok() { Boot::Act(era, record, plan, actions) } else { Boot::Read(era) }));
     }
     let stored = world.store.read().unwrap().unwrap();
-    let others: Vec<(TargetNo, TargetState)> = stored
-        .targets
-        .into_iter()
-        .filter(|t| !record.targets.iter().any(|c| c.target == t.target))
-        .map(|t| (t.target, t.state))
-        .collect();
-    let (mut stream, states) = resume(&plan, &record.next, &others);
+    let mut states: BTreeMap<TargetNo, TargetState> = stored.targets.into_iter().map(|t| (t.target, t.state)).collect();
+    states.extend(plan.targets.iter().map(|t| (t.target, t.resume.clone())));
+    let mut stream = resume(&stored.stream, &mut states);
     if world.cfg.flaw == Flaw::RestartAtStream {
         stream = record.next.clone();
     }
+    let states: Vec<(TargetNo, TargetState)> = states.into_iter().collect();
     say!(world, "engine: resumes at {}: {states:?}", stream.gtids);
     // Another start may have come in between.
     if world.store.settle(era, &stream, &states).is_err() {

@@ -1,7 +1,7 @@
 //! Chunk workers: mark and D, LW, SELECT, HW, each its own step.
 
 use millstream_binlog::{Gtid, GtidSet, Position};
-use millstream_engine::merge::{ChunkId, Covered, Key, KeyRange, RangeState, TableId};
+use millstream_engine::merge::{ChunkId, Covered, Key, KeyRange, Opening, RangeState, TableId};
 
 use crate::driver::{Alive, Run};
 use crate::flaws::Flaw;
@@ -37,7 +37,17 @@ struct Chunk {
     table: TableId,
     source: usize,
     range: KeyRange,
+    covers: GtidSet,
     early_hw: Option<Position>,
+    /// LW, when the merge hears of it only together with the rows.
+    late_lw: Option<GtidSet>,
+}
+
+impl Chunk {
+    fn new(opening: Opening, table: TableId, source: usize, range: KeyRange) -> Self {
+        let Opening { chunk: id, covers } = opening;
+        Self { id, table, source, range, covers, early_hw: None, late_lw: None }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -123,17 +133,18 @@ impl Worker {
             Stage::Idle => self.open(world, run),
             Stage::LwBeforeMark { table, source, range, lw } => match run.merge.open(table, range.clone()) {
                 Some(opening) => {
-                    let chunk = Chunk { id: opening.chunk, table, source, range, early_hw: None };
+                    let chunk = Chunk::new(opening, table, source, range);
                     run.merge.fence(chunk.id, lw);
                     Stage::Fenced(chunk)
                 }
                 None => Stage::Idle,
             },
-            Stage::Opened(chunk) => {
-                let covers = run.merge.judged().clone();
-                let lw = low_watermark(world, &covers);
+            Stage::Opened(mut chunk) => {
+                let lw = low_watermark(world, &chunk.covers);
                 let text = if world.is_told() { lw.to_string() } else { String::new() };
-                if run.merge.fence(chunk.id, lw) {
+                let late = world.cfg.late_lw && lw.is_superset(&chunk.covers);
+                if late || run.merge.fence(chunk.id, lw.clone()) {
+                    chunk.late_lw = late.then_some(lw);
                     say!(world, "engine: {:?} LW={text}", chunk.id);
                     Stage::Fenced(chunk)
                 } else {
@@ -149,6 +160,9 @@ impl Worker {
                 say!(world, "engine: {:?} HW={hw}", chunk.id);
                 if let (true, Covered::UpTo(last)) = (short, &covered) {
                     run.finished.push((chunk.table, KeyRange { lo: Some(last.clone()), hi: chunk.range.hi.clone() }));
+                }
+                if let Some(lw) = chunk.late_lw {
+                    run.merge.fence(chunk.id, lw);
                 }
                 run.merge.read(chunk.id, rows, covered, hw);
                 Stage::Idle
@@ -182,7 +196,7 @@ impl Worker {
         debug_assert!(run.merge.ranges(table).is_some_and(|r| {
             range.hi.as_ref().is_none_or(|hi| *r.state(hi) == RangeState::Reading(opening.chunk))
         }));
-        Stage::Opened(Chunk { id: opening.chunk, table, source, range, early_hw: None })
+        Stage::Opened(Chunk::new(opening, table, source, range))
     }
 
     /// A consistent read; with HW read before it in a broken driver.

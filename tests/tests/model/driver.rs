@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use millstream_binlog::{GtidSet, Position};
 use millstream_engine::checkpoint::SourceState;
 use millstream_engine::delivery::{
-    Coordinate, Delivery, EpochRecord, LoadEnd, LoadId, Partial, Sealed, Step, TableMode, TargetChange, TargetNo,
-    TargetState,
+    Coordinate, Delivery, EpochRecord, Extra, LoadEnd, LoadId, Partial, Sealed, Step, TableMode, TargetChange,
+    TargetNo, TargetState,
 };
 use millstream_engine::merge::{ChangeKind, KeyRange, Merge, RangeSet, RangeState, TableId, Verdict};
 
@@ -577,7 +577,7 @@ impl Run {
         let next = self.here();
         say!(world, "engine: epoch {} closed at {}", self.delivery.filling(), next.gtids);
         let previous = std::mem::replace(&mut self.place, next.clone());
-        self.delivery.close(previous, next, changes, None);
+        self.delivery.close(previous, next, changes, Extra::default());
     }
 }
 

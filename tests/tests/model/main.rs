@@ -74,13 +74,13 @@ fn assert_none(seeds: Range<u64>, tune: fn(&mut Config)) {
 
 #[test]
 fn with_every_rule_the_output_is_exact() {
-    let histories = if number("MILLSTREAM_LONG").is_some() { 1_000_000 } else { 15_000 };
+    let histories = if number("MILLSTREAM_LONG").is_some() { 1_000_000 } else { 10_000 };
     assert_none(1..1 + histories, |_| {});
 }
 
 #[test]
 fn a_low_watermark_smaller_than_the_truth_is_safe() {
-    let histories = if number("MILLSTREAM_LONG").is_some() { 100_000 } else { 3_000 };
+    let histories = if number("MILLSTREAM_LONG").is_some() { 100_000 } else { 2_000 };
     assert_none(1..1 + histories, |c| c.smaller_lw = true);
 }
 
@@ -89,11 +89,11 @@ fn a_low_watermark_smaller_than_the_truth_is_safe() {
 #[test]
 fn either_of_two_rules_that_cover_for_each_other_is_enough() {
     use millstream_engine::merge::{Broken, Rules};
-    assert_none(1..2_000, |c| {
+    assert_none(1..1_000, |c| {
         mutants::torn_apart(c);
         c.rules = Rules::without(Broken::BehindTable);
     });
-    assert_none(1..2_000, |c| {
+    assert_none(1..1_000, |c| {
         mutants::torn_apart(c);
         c.rules = Rules::without(Broken::DeliveredInDoneOnly);
     });

@@ -36,6 +36,7 @@ fn all(c: &mut Config, mode: millstream_engine::delivery::TableMode) {
 
 /// The stream, and the last stage of the commits, lag behind.
 fn slow_stream(c: &mut Config) {
+    c.late_lw = false;
     c.speed = [8, 1, 8, 1];
     c.server.speed = [3, 8, 6, 6, 2];
     c.server.txns = 15;

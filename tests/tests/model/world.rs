@@ -42,6 +42,8 @@ pub struct Config {
     pub zombies: bool,
     /// LW is made smaller at random.
     pub smaller_lw: bool,
+    /// The merge hears of LW only together with the rows.
+    pub late_lw: bool,
     /// Percent, after each change, of loads that are cut there; of connections lost there.
     pub cut_load: usize,
     pub cut_connection: usize,
@@ -84,6 +86,7 @@ impl Config {
             forget: [0, 20, 60][rng.below(3)],
             zombies: rng.percent(50),
             smaller_lw: rng.percent(20),
+            late_lw: rng.percent(30),
             cut_load: [0, 5, 20][rng.below(3)],
             cut_connection: [0, 0, 4][rng.below(3)],
             speed: [4 + rng.below(8), 1 + rng.below(6), 2 + rng.below(6), 1 + rng.below(6)],

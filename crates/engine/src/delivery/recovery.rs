@@ -233,6 +233,7 @@ mod tests {
             targets: vec![TargetChange { target: TargetNo(1), previous: state(1), next: state(9) }],
             loads: vec![load(0), load(1)],
             output_bytes: None,
+            prepared: std::collections::BTreeSet::new(),
         }
     }
 

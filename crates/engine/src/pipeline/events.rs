@@ -233,7 +233,6 @@ impl Core {
             }
             self.again = Some((t.gtid, judged));
             self.ordinals = vec![0; self.tables.len()];
-            self.merge.rewind();
         }
     }
 

@@ -23,7 +23,8 @@ use super::workers::{Access, Workers};
 use crate::checkpoint::{Backend, SourceState, Store, StoredState, StoredTable, StoredTarget};
 use crate::config::{self, Config, NameCase, SnapshotMode, Start, TablePatterns, Until};
 use crate::delivery::{
-    Coordinate, Delivery, EpochRecord, LoadAction, LoadFate, TableMode, TargetNo, TargetState, fate, plan, smallest,
+    Coordinate, Delivery, EpochRecord, LoadAction, LoadFate, TableMode, TargetNo, TargetState, fate, plan, resume,
+    smallest,
 };
 use crate::key::KeyCodec;
 use crate::merge::{KeyRange, Merge, Rules, TableId};
@@ -201,9 +202,7 @@ pub(super) async fn attempt<B: Backend>(
             server_uuid: facts.server_uuid.clone(),
             fence: Some((fence.file.to_string(), fence.offset)),
         });
-        let places = recovered.values().filter_map(|t| t.ahead.as_ref());
-        let behind = if recovered.values().any(|t| t.ahead.is_none()) { Some(&state.stream) } else { None };
-        (smallest(places.chain(behind)).unwrap_or_else(|| state.stream.gtids.clone()), source)
+        (resume(&state.stream, &mut recovered).gtids, source)
     };
     let stream = Coordinate::boundary(begin.clone());
 
@@ -224,11 +223,6 @@ pub(super) async fn attempt<B: Backend>(
         .filter(|t| !state.tables.iter().any(|s| s.schema.database == t.database && s.schema.table == t.table))
         .map(|t| StoredTable { schema: (**t).clone() })
         .collect();
-    for target in recovered.values_mut() {
-        // `None` meant the old place of the stream; from now on it means the new one.
-        let place = target.ahead.take().unwrap_or_else(|| if first { stream.clone() } else { state.stream.clone() });
-        target.ahead = (!place.is_reached_by(&begin)).then_some(place);
-    }
     store.add_tables(era, &new_tables, &new_targets)?;
     let settled: Vec<(TargetNo, TargetState)> = recovered.iter().map(|(no, s)| (*no, s.clone())).collect();
     store.settle(era, &stream, &settled)?;
