@@ -211,17 +211,14 @@ mod tests {
 
     /// An epoch from place 1 to 9 with loads that end at 3 and 6 and ranges that grow with them.
     fn record(mode: TableMode) -> EpochRecord {
-        let load = |part: u16| LoadRecord {
+        let load = |part: u16, end: u8| LoadRecord {
             id: LoadId { epoch: 1, target: TargetNo(1), part },
             label: format!("load {part}"),
             txn: u64::from(part),
             seq: (0, 0),
             rows: 1,
             mode,
-            end: LoadEnd {
-                coordinate: place(3 + 3 * u64::from(part)),
-                done: done(3 + 3 * u8::try_from(part).unwrap()),
-            },
+            end: LoadEnd { coordinate: place(u64::from(end)), done: done(end) },
         };
         let state = |hi| TargetState { ahead: None, done: done(hi), may_hold_more: false };
         EpochRecord {
@@ -231,7 +228,7 @@ mod tests {
             previous: place(1),
             next: place(9),
             targets: vec![TargetChange { target: TargetNo(1), previous: state(1), next: state(9) }],
-            loads: vec![load(0), load(1)],
+            loads: vec![load(0, 3), load(1, 6)],
             output_bytes: None,
             prepared: std::collections::BTreeSet::new(),
         }
