@@ -543,3 +543,34 @@ async fn a_table_dropped_between_the_phases_is_told_and_can_be_aborted() {
     assert!(!error.is_retryable());
     assert_eq!(client.abort("ods", id).await.unwrap(), AbortOutcome::Done);
 }
+
+/// Whatever is restarted whenever: the loads that a client says are committed are there, once.
+#[tokio::test]
+async fn restarts_in_the_middle_lose_and_double_nothing() {
+    let sim = sim().await;
+    let client = client(&sim);
+    let mut t = Target::create(&small_schema(), "log", Mode::Append, &client).await;
+    let bodies: Vec<Body> = (0..30).map(|part| t.numbered(part * 10..part * 10 + 10)).collect();
+    sim.set(Knob::always(Fault::SlowRedirect { ms: 3 }));
+    let loads = async {
+        for (part, body) in bodies.iter().enumerate() {
+            let loaded = t.load(&client, body, label(part as u16), TwoPhase::Yes).await.unwrap();
+            let outcome = client.commit("ods", loaded.txn_id.unwrap()).await.unwrap();
+            assert!(matches!(outcome, CommitOutcome::Done | CommitOutcome::AlreadyDone), "{outcome:?}");
+        }
+    };
+    let restarts = async {
+        for n in 0_u64.. {
+            tokio::time::sleep(Duration::from_millis(2 + n % 7)).await;
+            if n % 2 == 0 { sim.restart_fe() } else { sim.restart_be(0) }
+        }
+    };
+    tokio::select! {
+        () = loads => {}
+        () = restarts => unreachable!("restarts have no end"),
+    }
+    let mut seqs: Vec<i64> =
+        sim.rows("ods", "log").iter().map(|row| row[0].as_deref().unwrap().parse().unwrap()).collect();
+    seqs.sort_unstable();
+    assert_eq!(seqs, (0..300).collect::<Vec<_>>());
+}

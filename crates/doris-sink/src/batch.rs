@@ -10,6 +10,9 @@ use rustc_hash::FxBuildHasher;
 use crate::encode::{EncodeError, RowEncoder, RowMeta};
 use crate::table::Mode;
 
+/// Room for an ordinary row, in bytes.
+const ROOM: usize = 4096;
+
 #[derive(Clone, Copy, Debug)]
 struct Line {
     start: usize,
@@ -69,6 +72,7 @@ impl Batch {
         values: impl IntoIterator<Item = (usize, ColumnValue<'a>), IntoIter: Clone>,
         meta: &RowMeta<'_>,
     ) -> Result<(), EncodeError> {
+        self.make_room();
         let start = self.buf.len();
         let key = encoder.encode(values, meta, &mut self.buf)?;
         let line =
@@ -79,6 +83,15 @@ impl Batch {
             self.collapse(index, line);
         }
         Ok(())
+    }
+
+    /// Grows by a quarter before a vector would double itself: a full buffer is then held until its load is durable, and
+    /// what it holds counts against the memory budget.
+    fn make_room(&mut self) {
+        let spare = self.buf.capacity().saturating_sub(self.buf.len());
+        if spare < ROOM {
+            self.buf.reserve_exact((self.buf.len() / 4).max(ROOM.saturating_mul(4)));
+        }
     }
 
     /// Makes `line` (at `index`) or the line of the same key that is there already the only one alive.
@@ -239,6 +252,18 @@ mod tests {
         assert_eq!(rows[1]["k"], "b");
         assert_eq!(rows[1]["__DORIS_DELETE_SIGN__"], 1);
         assert_eq!(rows[2]["k"], "A");
+    }
+
+    #[test]
+    fn the_buffer_is_at_most_a_quarter_larger_than_its_rows() {
+        let mut encoder = encoder(Mode::Append);
+        let mut batch = Batch::new(Mode::Append);
+        for seq in 0..40_000 {
+            push(&mut batch, &mut encoder, "some text of a row", 1, seq, Op::Create);
+            let bytes = batch.bytes();
+            assert!(batch.buf.capacity() <= bytes.saturating_add(bytes / 3).saturating_add(20_000), "{bytes}");
+        }
+        assert!(batch.bytes() > 4_000_000);
     }
 
     #[test]

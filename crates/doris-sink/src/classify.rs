@@ -379,7 +379,15 @@ pub fn classify_no_redirect(reply: Result<LoadReply, NoReply>) -> LoadOutcome {
         Err(NoReply::Unreadable { text }) => {
             retry(Message { code: None, text: format!("a reply that is none of an FE's: {text}") })
         }
-        Ok(reply) => retry(Message { code: None, text: format!("the FE answered a load itself: {}", reply.message) }),
+        // Going on would begin loads without a body.
+        Ok(reply) => LoadOutcome::Fatal {
+            cause: FatalCause::BadRequest,
+            message: Message {
+                code: None,
+                text: format!("the address in sink.fe answers as a BE does ({}); it must be an FE's", reply.message),
+            },
+            error_url: None,
+        },
     }
 }
 
@@ -637,6 +645,7 @@ mod tests {
         assert!(matches!(fe(503, ""), LoadOutcome::Retry { .. }));
         assert!(matches!(fe(429, ""), LoadOutcome::Retry { cause: RetryCause::Overload, .. }));
         assert!(matches!(fe(404, ""), LoadOutcome::Fatal { .. }));
+        assert!(matches!(fe(200, &load("Success", "", "OK")), LoadOutcome::Fatal { .. }), "a BE in sink.fe");
     }
 
     fn wrapped(text: &str) -> [String; 3] {

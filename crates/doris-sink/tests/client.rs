@@ -424,3 +424,31 @@ async fn an_empty_load_is_never_sent() {
     assert!(load_body(&client, Bytes::new(), 0, TwoPhase::Yes).await.is_err());
     assert_eq!(fe.requests().len(), 0);
 }
+
+#[tokio::test]
+async fn https_is_verified_and_not_left() {
+    let be = Server::start_tls(|_, _| success()).await;
+    let plain = Server::start(|_, _| success()).await;
+    let (secure_to, plain_to) = (be.address, plain.address);
+    let fe = Server::start_tls(move |request, index| {
+        let (scheme, to) = if index == 0 { ("https", secure_to) } else { ("http", plain_to) };
+        redirect(&format!("{scheme}://root:pw@{to}{}", request.target))
+    })
+    .await;
+    let mut trusting = options(&fe);
+    trusting.give_up = Duration::from_millis(100);
+    // The public CAs have not signed it.
+    let error = load(&DorisClient::new(trusting.clone()).unwrap()).await.unwrap_err();
+    assert!(error.is_retryable() && error.to_string().contains("certificate"), "{error}");
+    assert_eq!(fe.requests().len(), 0);
+    trusting.ca_pem = Some(include_bytes!("fixtures/tls/ca.pem").to_vec());
+    let client = DorisClient::new(trusting.clone()).unwrap();
+    assert_eq!(load(&client).await.unwrap().txn_id, Some(7));
+    // The next redirect leaves TLS.
+    let error = load(&client).await.unwrap_err();
+    assert!(!error.is_retryable() && error.to_string().contains("without TLS"), "{error}");
+    assert_eq!((be.requests().len(), plain.requests().len()), (1, 0));
+    trusting.allow_plain_be = true;
+    assert_eq!(load(&DorisClient::new(trusting).unwrap()).await.unwrap().txn_id, Some(7));
+    assert_eq!(plain.requests().len(), 1);
+}

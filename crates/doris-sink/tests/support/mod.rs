@@ -6,8 +6,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 /// One request as it came.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +50,7 @@ type Script = dyn Fn(&Request, usize) -> Act + Send + Sync;
 /// The server. Stops when dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
+    tls: bool,
     requests: Arc<Mutex<Vec<Request>>>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -61,6 +64,28 @@ impl Drop for Server {
 impl Server {
     /// `script` gets each request, its body not read yet, and how many came before it.
     pub(crate) async fn start(script: impl Fn(&Request, usize) -> Act + Send + Sync + 'static) -> Self {
+        Self::start_with(script, None).await
+    }
+
+    /// The same over TLS, with the certificate of `tests/fixtures/tls`.
+    pub(crate) async fn start_tls(script: impl Fn(&Request, usize) -> Act + Send + Sync + 'static) -> Self {
+        let certificate = CertificateDer::from_pem_slice(include_bytes!("../fixtures/tls/server.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(include_bytes!("../fixtures/tls/server.key")).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        Self::start_with(script, Some(tokio_rustls::TlsAcceptor::from(Arc::new(config)))).await
+    }
+
+    async fn start_with(
+        script: impl Fn(&Request, usize) -> Act + Send + Sync + 'static,
+        tls: Option<tokio_rustls::TlsAcceptor>,
+    ) -> Self {
+        let secure = tls.is_some();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -68,14 +93,24 @@ impl Server {
         let script: Arc<Script> = Arc::new(script);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&script), Arc::clone(&seen)));
+                let (script, seen, tls) = (Arc::clone(&script), Arc::clone(&seen), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => serve(stream, script, seen).await,
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                serve(stream, script, seen).await;
+                            }
+                        }
+                    }
+                });
             }
         });
-        Self { address, requests, task }
+        Self { address, tls: secure, requests, task }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", if self.tls { "https" } else { "http" }, self.address)
     }
 
     pub(crate) fn requests(&self) -> Vec<Request> {
@@ -83,7 +118,10 @@ impl Server {
     }
 }
 
-async fn serve(mut stream: TcpStream, script: Arc<Script>, seen: Arc<Mutex<Vec<Request>>>) {
+async fn serve<S>(mut stream: S, script: Arc<Script>, seen: Arc<Mutex<Vec<Request>>>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         match stream.read_u8().await {
