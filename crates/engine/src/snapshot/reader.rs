@@ -156,18 +156,24 @@ pub async fn read_chunk(
     Ok(ChunkRows { rows, covered, bytes, abandon_connection })
 }
 
-/// Encodes the key of a row and checks all of its values against the catalog on the way.
+/// MySQL's limit of columns in a key.
+const MAX_KEY_COLUMNS: usize = 16;
+
+/// Encodes the key of a row, and checks every value against the catalog: after this, [`select_values`] of the row gives no
+/// error.
 fn encode_key(schema: &TableSchema, codec: &KeyCodec, row: &Row, key: &mut Vec<u8>) -> Result<(), ReadError> {
     let name = || format!("{}.{}", schema.database, schema.table);
-    let mut key_values = Vec::with_capacity(schema.key.len());
+    let mut parts = [None; MAX_KEY_COLUMNS];
     for (ordinal, value) in select_values(schema, row).enumerate() {
         let value = value.map_err(|Mismatch { ordinal, what }| {
             ReadError::value(name(), schema.columns.get(ordinal).map_or("", |c| c.name.as_str()), what)
         })?;
-        if schema.key.contains(&ordinal) {
-            key_values.push((ordinal, value));
+        for (slot, part) in parts.iter_mut().zip(&schema.key) {
+            if *part == ordinal {
+                *slot = Some(value);
+            }
         }
     }
-    let value = |ordinal: usize| key_values.iter().find(|(o, _)| *o == ordinal).map(|(_, v)| *v);
+    let value = |ordinal: usize| parts.iter().zip(&schema.key).find(|(_, k)| **k == ordinal).and_then(|(v, _)| *v);
     codec.encode(value, key).map_err(|e| ReadError::key(name(), e))
 }
