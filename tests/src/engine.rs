@@ -17,8 +17,13 @@ use crate::paths::{self, FileLock};
 /// Built by cargo once per process, and the path is the one that cargo reports, so it is never a
 /// stale one. Panics with cargo's messages when it does not build.
 pub fn binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| build().unwrap_or_else(|error| panic!("{error}")))
+    try_binary().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// As [`binary`], with cargo's messages as the error.
+pub fn try_binary() -> Result<&'static Path, String> {
+    static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    BINARY.get_or_init(build).as_deref().map_err(Clone::clone)
 }
 
 fn build() -> Result<PathBuf, String> {
@@ -206,6 +211,11 @@ impl Engine {
     /// The file that standard output goes to.
     pub fn stdout_path(&self) -> &Path {
         &self.stdout
+    }
+
+    /// The file that standard error (the log) goes to.
+    pub fn stderr_path(&self) -> &Path {
+        &self.stderr
     }
 
     /// Waits until `reached` says so of standard error. Panics, with the end of the log, when the

@@ -1,6 +1,7 @@
 //! Everything the tests and the demo need around the engine: real servers, the Doris simulator,
 //! faults, workloads.
 
+pub mod demo;
 pub mod doris;
 pub mod engine;
 pub mod guard;

@@ -12,7 +12,7 @@ pub struct Visible {
 }
 
 /// One row: its values as canonical texts, in table order, hidden columns last.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row<'a>(pub(crate) &'a [u8]);
 
 impl DorisSim {

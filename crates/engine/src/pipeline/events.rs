@@ -207,6 +207,11 @@ impl Core {
         self.tables.iter().flat_map(|t| &t.groups).all(|g| self.merge.is_live(g.id))
     }
 
+    /// How many tables are live.
+    pub(super) fn live_tables(&self) -> usize {
+        self.tables.iter().filter(|t| t.groups.iter().all(|g| self.merge.is_live(g.id))).count()
+    }
+
     fn refresh_groups(&mut self) {
         for group in self.tables.iter_mut().flat_map(|t| &mut t.groups) {
             group.plain = self.merge.is_live(group.id) && self.merge.ahead(group.id).is_none();
@@ -639,6 +644,11 @@ impl Core {
             let Some(entry) = self.merge.entry() else { break };
             self.enter(entry, &targets)?;
             entered = entered.saturating_add(1);
+            if self.merge.is_live(table)
+                && let Some(t) = self.tables.iter().find(|t| t.groups.iter().any(|g| g.id == table))
+            {
+                tracing::info!(table = format!("{}.{}", t.schema.database, t.schema.table), "table is live");
+            }
         }
         if entered > 0 {
             self.refresh_groups();

@@ -276,7 +276,8 @@ pub(super) async fn attempt<B: Backend>(
         progress: Progress::new(now),
         loop_state: LoopState::new(now),
     };
-    tracing::info!(era, tables = driver.core.tables.len(), "running");
+    let live = driver.core.live_tables();
+    tracing::info!(era, tables = driver.core.tables.len(), live, "running");
     let result = driver.run().await;
     driver.core.finish_report();
     *total = core::mem::take(&mut driver.core.report);
