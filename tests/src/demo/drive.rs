@@ -30,8 +30,8 @@ const LOOK: Duration = Duration::from_millis(3);
 #[derive(Debug)]
 pub(super) struct Driven {
     pub(super) kills: Vec<Landed>,
-    /// Kills that found their moment gone.
-    pub(super) missed: Faults,
+    /// What speaks against the moment of a kill.
+    pub(super) doubts: Faults,
     pub(super) counts: Counts,
     pub(super) writing: Duration,
     /// Running time of engines until every table was live.
@@ -98,7 +98,7 @@ impl<'d> Drive<'d> {
             grown: (0, Instant::now()),
             driven: Driven {
                 kills: Vec::new(),
-                missed: Faults::default(),
+                doubts: Faults::default(),
                 counts: Counts::default(),
                 writing: Duration::ZERO,
                 until_live: Duration::ZERO,
@@ -118,12 +118,14 @@ impl<'d> Drive<'d> {
         self.began = Instant::now();
         self.writers = Some(workload.start(&self.endpoint, Some(RATE)));
         self.start(&["run"])?;
+        let mut rest = plan[in_snapshot..].to_vec();
         for n in 0..in_snapshot {
-            let part = kills::part(n, in_snapshot, &mut self.rng);
-            self.kill_in_snapshot(part)?;
+            let part = kills::part(n, in_snapshot, is_small(self.options), &mut self.rng);
+            if !self.kill_in_snapshot(part)? {
+                rest.push(Moment::Streaming);
+            }
         }
         self.until_durably_live()?;
-        let rest = &plan[in_snapshot..];
         let first = self.began.elapsed();
         let gap = self.writing_time().saturating_sub(first) / (rest.len() as u32 + 1);
         for (n, moment) in rest.iter().enumerate() {
@@ -272,22 +274,22 @@ impl<'d> Drive<'d> {
         self.start(&["run"])
     }
 
-    /// Kills once this part of the rows is visible. Whether the rest was not is seen at the end: rows that a later run
-    /// read, see [`super::report`].
-    fn kill_in_snapshot(&mut self, part: f64) -> Result<(), Stopped> {
+    /// Kills once this part of the rows is visible; false if the snapshot was over before. Whether some ranges were not
+    /// done is seen at the end: by rows that a later run read, see [`super::report`].
+    fn kill_in_snapshot(&mut self, part: f64) -> Result<bool, Stopped> {
         let rows = self.run_mut()?.rows;
         self.look_until(|drive| {
             (drive.part_visible() >= part && drive.log_rows() > rows) || drive.until_live.is_some()
         })?;
         if self.until_live.is_some() {
-            self.driven.missed.add(|| "every table was live before the snapshot could be interrupted".to_owned());
-            return Ok(());
+            return Ok(false);
         }
         let loaded = self.options.rows;
         self.kill(Moment::Snapshot, |drive| {
             format!("{} rows visible of about {}", grouped(drive.log_rows()), grouped(loaded))
         })?;
-        self.restart()
+        self.restart()?;
+        Ok(true)
     }
 
     /// Waits until every table is live and a crash cannot take that back: two more epochs are visible.
@@ -337,7 +339,7 @@ impl<'d> Drive<'d> {
         })?;
         self.sim.clear_knobs();
         if ids.is_empty() {
-            self.driven.missed.add(|| "an epoch was not whole when its first commit came".to_owned());
+            self.driven.doubts.add(|| "an epoch was not whole when its first commit came".to_owned());
         }
         self.restart()?;
         // A load without a record is aborted: that these become visible shows that there was one.
@@ -347,7 +349,7 @@ impl<'d> Drive<'d> {
         self.look_until(|drive| states(drive).iter().all(|state| state.is_final()))?;
         if states(self).contains(&TxnState::Aborted) {
             self.driven
-                .missed
+                .doubts
                 .add(|| "a precommitted load was aborted after the kill: its record was missing".to_owned());
         }
         Ok(())
@@ -458,10 +460,15 @@ fn tail(log: &str) -> String {
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
+/// Whether the snapshot is over in a moment unless it is made slow.
+fn is_small(options: &Options) -> bool {
+    options.rows < 100_000
+}
+
 /// The engine's configuration, made for the size of the demo: a small one is cut as finely as a large one.
 fn config(options: &Options, port: u16, sim: &DorisSim) -> String {
-    let chunk_rows = (options.rows / 100).clamp(10, 16_384);
-    let interval = (options.seconds * 1000 / 60).clamp(50, 1000);
+    let (chunk_rows, interval) = ((options.rows / 100).clamp(10, 16_384), (options.rows / 1000).clamp(20, 1000));
+    let workers = if is_small(options) { 1 } else { 4 };
     let (fe, sql, user) = (sim.fe_url(), sim.sql_addr(), sim.user());
     format!(
         r#"name = "demo"
@@ -469,6 +476,7 @@ fn config(options: &Options, port: u16, sim: &DorisSim) -> String {
 url = "mysql://repl:${{MYSQL_PASSWORD}}@127.0.0.1:{port}"
 tables = ["{DATABASE}.*"]
 [snapshot]
+workers = {workers}
 chunk_rows = {chunk_rows}
 [sink]
 type = "doris"
