@@ -13,10 +13,13 @@ pub(super) enum Side {
     Target,
 }
 
+/// A row without its counterpart.
+type Waiting = (Side, Box<[u8]>);
+
 /// A comparison under way.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
-    waiting: HashMap<Box<[u8]>, (Side, Box<[u8]>)>,
+    waiting: HashMap<Box<[u8]>, Waiting>,
     faults: Faults,
 }
 

@@ -320,7 +320,7 @@ impl<'d> Drive<'d> {
         self.look_until(|_| since.elapsed() >= more)?;
         let rows = self.run_mut()?.rows;
         self.kill(Moment::Streaming, |drive| {
-            format!("it had brought {} changes since its start", grouped(drive.log_rows().saturating_sub(rows)))
+            format!("it had brought {} rows since its start", grouped(drive.log_rows().saturating_sub(rows)))
         })?;
         self.restart()
     }

@@ -86,21 +86,20 @@ fn a_good_history_has_no_faults() {
 
 #[test]
 fn a_missing_row_is_seen_wherever_it_was() {
-    for gone in 0..GOOD.len() {
-        // What came before the table was live may be missing, if the key's life does not show it.
+    for (index, gone) in GOOD.iter().enumerate() {
         let mut lines = GOOD.to_vec();
-        lines.remove(gone);
-        assert!(!faults(&lines).is_empty(), "without {:?}", GOOD[gone]);
+        lines.remove(index);
+        assert!(!faults(&lines).is_empty(), "without {gone:?}");
     }
 }
 
 #[test]
 fn a_doubled_row_is_seen_wherever_it_is() {
-    for twice in 0..GOOD.len() {
-        for seq in [GOOD[twice].seq, 1000] {
+    for twice in GOOD {
+        for seq in [twice.seq, 1000] {
             let mut lines = GOOD.to_vec();
-            lines.push(Line { seq, ..GOOD[twice] });
-            assert!(!faults(&lines).is_empty(), "twice {:?} at {seq}", GOOD[twice]);
+            lines.push(Line { seq, ..twice });
+            assert!(!faults(&lines).is_empty(), "twice {twice:?} at {seq}");
         }
     }
 }

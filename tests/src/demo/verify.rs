@@ -228,7 +228,7 @@ fn rows(
             None => result.append.add(|| format!("key {} is missing in the replay", cells::show(&key))),
         }
         result.rows += 1;
-        if result.rows % 10_000 == 0 {
+        if result.rows.is_multiple_of(10_000) {
             show.now(|| format!("comparing {}: {} rows", source.name, super::show::grouped(result.rows)));
         }
     }
