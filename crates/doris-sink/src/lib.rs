@@ -1,8 +1,11 @@
 //! Apache Doris Stream Load with labels and two-phase commit.
 //!
-//! A row's way: [`TargetTable::plan`](table::TargetTable::plan) says what the target looks like,
-//! [`RowEncoder`](encode::RowEncoder) writes rows as lines of JSON, [`Batch`](batch::Batch) gathers the lines of one load
-//! and keeps the last per key, and the sealed [`Body`](batch::Body) is sent under a [`Label`](label::Label).
+//! A row's way: [`TargetTable::plan`] says what the target looks like, [`RowEncoder`] writes rows as lines of JSON,
+//! [`Batch`] gathers the lines of one load and keeps the last per key, and [`DorisClient::load`] sends the sealed [`Body`]
+//! under a [`Label`], the same bytes however often, until Doris has it once.
+//!
+//! The decisions are pure: what a reply means is [`classify`], what to do next [`txn`], where a redirect leads and what goes
+//! into a request [`request`]. Only [`client`] has sockets.
 #![forbid(unsafe_code)]
 
 pub mod batch;
