@@ -18,7 +18,6 @@ pub struct BinlogFile<R> {
     /// Offset in the file of `start`.
     offset: u64,
     max_event: usize,
-    max_buffer: usize,
 }
 
 /// A raw event and where it lies.
@@ -36,7 +35,7 @@ const STEP: usize = 256 << 10;
 impl<R: Read> BinlogFile<R> {
     /// Reads and checks the file's first four bytes. Events over `max_event` bytes will be refused.
     pub fn new(input: R, max_event: usize) -> Result<Self, Error> {
-        let mut file = Self { input, buffer: Vec::new(), start: 0, end: 0, offset: 0, max_event, max_buffer: STEP };
+        let mut file = Self { input, buffer: Vec::new(), start: 0, end: 0, offset: 0, max_event };
         file.fill(MAGIC.len())?;
         match file.waiting().first_chunk() {
             Some(&MAGIC) => {}
@@ -102,7 +101,7 @@ impl<R: Read> BinlogFile<R> {
                 self.start = 0;
             }
             if self.end == self.buffer.len() {
-                let size = self.buffer.len().saturating_mul(2).max(self.max_buffer);
+                let size = self.buffer.len().saturating_mul(2).max(STEP);
                 self.buffer.resize(size, 0);
             }
             let free = self.buffer.get_mut(self.end..).unwrap_or_default();
@@ -114,5 +113,64 @@ impl<R: Read> BinlogFile<R> {
             }
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
+mod tests {
+    use super::*;
+
+    /// Hands out one byte at a time.
+    struct Slow<'a>(&'a [u8]);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+            let (Some((first, rest)), Some(slot)) = (self.0.split_first(), buf.first_mut()) else { return Ok(0) };
+            *slot = *first;
+            self.0 = rest;
+            Ok(1)
+        }
+    }
+
+    fn event(length: u32, body: usize) -> Vec<u8> {
+        let mut raw = vec![0; 19 + body];
+        raw[9..13].copy_from_slice(&length.to_le_bytes());
+        raw
+    }
+
+    #[test]
+    fn events_come_whole_whatever_the_reads_are() {
+        let log = [&MAGIC[..], &event(24, 5), &event(19, 0)].concat();
+        let mut file = BinlogFile::new(Slow(&log), 100).unwrap();
+        let mut seen = Vec::new();
+        while let Some(raw) = file.next().unwrap() {
+            seen.push((raw.offset, raw.bytes.len()));
+        }
+        assert_eq!(seen, [(4, 24), (28, 19)]);
+        assert_eq!(file.offset(), 47);
+    }
+
+    #[test]
+    fn what_is_no_binlog_or_no_event_is_named() {
+        for (log, text) in [
+            (&b""[..], "offset 0: not a binlog file"),
+            (b"\xfebi", "offset 0: not a binlog file"),
+            (b"PK\x03\x04", "offset 0: not a binlog file"),
+            (b"\xfdbin", "offset 0: an encrypted binlog (binlog_encryption=ON); read it from the server"),
+        ] {
+            assert_eq!(BinlogFile::new(log, 100).unwrap_err().to_string(), text);
+        }
+        for (tail, text) in [
+            (event(18, 0), "offset 4: the event's length is less than its header"),
+            (event(101, 0), "an event is over the limit of 100 bytes"),
+            (event(u32::MAX, 0), "an event is over the limit of 100 bytes"),
+            (event(50, 0), "offset 4: the file ends inside an event"),
+            (vec![0; 5], "offset 4: the file ends inside an event"),
+        ] {
+            let log = [&MAGIC[..], &tail].concat();
+            let mut file = BinlogFile::new(log.as_slice(), 100).unwrap();
+            assert_eq!(file.next().unwrap_err().to_string(), text);
+        }
     }
 }

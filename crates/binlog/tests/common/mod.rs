@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use millstream_binlog::event::{EventBody, PayloadReader};
 use millstream_binlog::{
@@ -47,7 +48,7 @@ pub(crate) struct Seen {
     pub(crate) rows: usize,
     pub(crate) values: usize,
     pub(crate) ignored: usize,
-    tables: HashMap<u64, TableSchema>,
+    tables: HashMap<u64, Arc<TableSchema>>,
 }
 
 impl Seen {
@@ -60,11 +61,11 @@ impl Seen {
     pub(crate) fn body(&mut self, body: &EventBody<'_>) -> Result<(), Error> {
         match body {
             EventBody::TableMap(map) => {
-                self.tables.insert(map.table_id, map.schema()?);
+                self.tables.insert(map.table_id, Arc::new(map.schema()?));
             }
             EventBody::Rows(rows) => {
-                let Some(schema) = self.tables.get(&rows.table_id) else { return Ok(()) };
-                for change in rows.rows(schema) {
+                let Some(schema) = self.tables.get(&rows.table_id).cloned() else { return Ok(()) };
+                for change in rows.rows(&schema) {
                     self.rows += 1;
                     self.values += match change? {
                         RowChange::Insert(row) | RowChange::Delete(row) => touch(row),
