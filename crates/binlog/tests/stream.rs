@@ -205,3 +205,25 @@ fn gtids_of_every_length_of_body() {
     zero[17] = 0;
     assert!(decode(33, &zero, |_| ()).unwrap_err().is_malformed());
 }
+
+#[test]
+fn an_xa_id_prints_as_in_the_servers_statements() {
+    let (_, log) = common::fixtures().into_iter().find(|(name, _)| name == "xa").unwrap();
+    let mut decoder = EventDecoder::new(DecoderOptions::default());
+    let mut file = millstream_binlog::BinlogFile::new(log.as_slice(), common::LIMIT).unwrap();
+    let mut started = Vec::new();
+    let mut prepared = Vec::new();
+    while let Some(raw) = file.next().unwrap() {
+        match decoder.decode(raw.bytes).unwrap().body {
+            EventBody::Query(query) => {
+                let sql = std::str::from_utf8(query.sql).unwrap();
+                started.extend(sql.strip_prefix("XA START ").map(str::to_owned));
+            }
+            EventBody::XaPrepare(xa) => prepared.push((xa.to_string(), xa.one_phase)),
+            _ => {}
+        }
+    }
+    assert!(started.len() >= 3, "{started:?}");
+    assert_eq!(prepared.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), started);
+    assert!(prepared.iter().any(|(_, one_phase)| *one_phase) && prepared.iter().any(|(_, one_phase)| !*one_phase));
+}

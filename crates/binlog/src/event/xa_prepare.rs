@@ -1,3 +1,5 @@
+use core::fmt;
+
 use millstream_wire::codec::{ParseError, ParseErrorKind, Reader};
 
 /// XA_PREPARE: the rows of the group are prepared, not committed, unless `one_phase`.
@@ -27,5 +29,17 @@ impl<'a> XaPrepare<'a> {
         let bqual = r.bytes(length(bqual), "bqual")?;
         r.finish("xa_prepare")?;
         Ok(Self { one_phase, format_id, gtrid, bqual })
+    }
+}
+
+impl fmt::Display for XaPrepare<'_> {
+    /// The id as the server writes it into its XA START, COMMIT and ROLLBACK statements: `X'6762',X'',1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in [self.gtrid, self.bqual] {
+            f.write_str("X'")?;
+            part.iter().try_for_each(|b| write!(f, "{b:02x}"))?;
+            f.write_str("',")?;
+        }
+        write!(f, "{}", self.format_id)
     }
 }

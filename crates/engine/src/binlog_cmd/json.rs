@@ -106,9 +106,7 @@ pub(super) fn event(event: &Event<'_>, place: Place<'_>, out: &mut impl Write) -
         EventBody::RowsQuery(sql) => text_field("sql", sql, o),
         EventBody::Xid(xid) => text_field("xid", xid.to_string().as_bytes(), o),
         EventBody::XaPrepare(xa) => {
-            text_field("gtrid", xa.gtrid, o);
-            text_field("bqual", xa.bqual, o);
-            field("format_id", xa.format_id, o);
+            text_field("xid", xa.to_string().as_bytes(), o);
             field("one_phase", xa.one_phase, o);
         }
         EventBody::TableMap(map) => {

@@ -71,7 +71,7 @@ pub(super) fn event(
         EventBody::RowsQuery(sql) => write!(out, "\t{}", Escaped(sql))?,
         EventBody::Xid(xid) => write!(out, "\t{xid}")?,
         EventBody::XaPrepare(xa) => {
-            write!(out, "\t'{}','{}',{}", Escaped(xa.gtrid), Escaped(xa.bqual), xa.format_id)?;
+            write!(out, "\t{xa}")?;
             write!(out, "{}", if xa.one_phase { ", one phase: committed" } else { "" })?;
         }
         EventBody::TableMap(map) => {
