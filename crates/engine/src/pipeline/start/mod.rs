@@ -1,0 +1,286 @@
+//! The start of an attempt: identity, recovery, tables, targets, and where the stream begins.
+
+mod recover;
+mod source;
+mod targets;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use millstream_doris_sink::client::DorisClient;
+use millstream_wire::Connection;
+use tokio::sync::watch;
+
+pub(super) use source::missing_set;
+
+use recover::recover;
+use source::{SourceFacts, away, check_xa, descends, first_position, source_facts, unread};
+use targets::{groups_and_outputs, prepare_targets, tables, targets};
+
+use super::RunOptions;
+use super::driver::{Driver, Goal, Limits, LoopState, stream_decoder};
+use super::error::RunError;
+use super::events::{Captured, Core, Group, Wanted};
+use super::progress::Progress;
+use super::report::Report;
+use super::sink::{self, DorisSink, JsonlSink, Sink};
+use super::workers::{Access, Workers};
+use crate::checkpoint::{Backend, SourceState, Store, StoredState, StoredTable, StoredTarget};
+use crate::config::{self, Config, NameCase, SnapshotMode, TablePatterns, Until};
+use crate::delivery::{Coordinate, Delivery, TargetNo, TargetState, resume};
+use crate::key::KeyCodec;
+use crate::merge::{KeyRange, Merge, Rules};
+use crate::snapshot::reader;
+use crate::snapshot::sql::TableSql;
+use crate::stream::StreamPlan;
+
+struct Patterns {
+    patterns: TablePatterns,
+    case: NameCase,
+}
+
+impl Wanted for Patterns {
+    fn wants(&self, database: &str, table: &str) -> bool {
+        self.patterns.captures(database, table, self.case)
+    }
+}
+
+fn random_bits<const N: usize>() -> Result<[u8; N], RunError> {
+    let mut bits = [0u8; N];
+    getrandom::fill(&mut bits).map_err(|e| RunError::refused(format!("no random numbers: {e}")))?;
+    Ok(bits)
+}
+
+/// A random (version 4) UUID.
+fn new_uuid() -> Result<String, RunError> {
+    let bits = u128::from_be_bytes(random_bits()?);
+    let bits = (bits & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
+    let hex = format!("{bits:032x}");
+    let part = |range: core::ops::Range<usize>| hex.get(range).unwrap_or_default().to_owned();
+    Ok(format!("{}-{}-{}-{}-{}", part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)))
+}
+
+/// One attempt: from the last durable record to the goal, a stop, or an error.
+pub(super) async fn attempt<B: Backend>(
+    config: &Config,
+    options: &RunOptions,
+    store: &mut Store<B>,
+    goal: &mut Option<Goal>,
+    total: &mut Report,
+    stop: watch::Receiver<bool>,
+) -> Result<(), RunError> {
+    let connect = config.source.connect_options();
+    let mut control = Connection::connect(&connect).await.map_err(away)?;
+    reader::session_setup(&mut control).await.map_err(unread)?;
+    let facts = source_facts(&mut control).await?;
+    let fence = reader::high_watermark(&mut control).await.map_err(unread)?;
+
+    let state = match store.read()? {
+        Some(state) => state,
+        None => {
+            let state = StoredState::new(u64::from_be_bytes(random_bits()?), new_uuid()?, config.name.clone());
+            store.create(&state)?;
+            state
+        }
+    };
+    if state.name != config.name {
+        return Err(RunError::refused(format!(
+            "the state in {} belongs to pipeline \"{}\", the configuration names \"{}\": use another state.dir, or the old \
+             name",
+            config.state_dir.display(),
+            state.name,
+            config.name
+        )));
+    }
+    let doris = doris_client(config)?;
+    let tables = tables(config, &mut control, &facts, &state).await?;
+    let targets = targets(config, &tables, &facts, &state)?;
+
+    let era = store.next_era()?;
+    let mut recovered = match &doris {
+        Some(client) => recover(&state, client).await?,
+        None => state.targets.iter().map(|t| (t.target, t.state.clone())).collect(),
+    };
+    let floor = prepare_targets(config, doris.as_deref(), &tables, &targets, &recovered).await?;
+    let era = if floor > era {
+        store.raise_era(floor)?;
+        floor
+    } else {
+        era
+    };
+
+    let first = state.source.is_none();
+    let (begin, source) = if first {
+        let begin = first_position(config, &connect, &facts).await?;
+        (
+            begin,
+            SourceState { server_uuid: facts.server_uuid.clone(), fence: Some((fence.file.to_string(), fence.offset)) },
+        )
+    } else {
+        descends(&state, &recovered, &facts)?;
+        let known = state.source.clone().filter(|s| s.server_uuid == facts.server_uuid);
+        let source = known.unwrap_or_else(|| SourceState {
+            server_uuid: facts.server_uuid.clone(),
+            fence: Some((fence.file.to_string(), fence.offset)),
+        });
+        (resume(&state.stream, &mut recovered).gtids, source)
+    };
+    let stream = Coordinate::boundary(begin.clone());
+
+    // New tables and targets are durable before their first chunk is marked.
+    let whole = || vec![KeyRange::default()];
+    let mut new_targets = Vec::new();
+    for target in &targets {
+        if recovered.contains_key(&target.target) {
+            continue;
+        }
+        let done = if config.snapshot.mode == SnapshotMode::Never { whole() } else { Vec::new() };
+        let state = TargetState { ahead: None, done, may_hold_more: false };
+        recovered.insert(target.target, state.clone());
+        new_targets.push(StoredTarget { state, ..target.clone() });
+    }
+    let new_tables: Vec<StoredTable> = tables
+        .iter()
+        .filter(|t| !state.tables.iter().any(|s| s.schema.database == t.database && s.schema.table == t.table))
+        .map(|t| StoredTable { schema: (**t).clone() })
+        .collect();
+    if first || !new_targets.is_empty() {
+        check_xa(&mut control).await?;
+    }
+    store.add_tables(era, &new_tables, &new_targets)?;
+    let settled: Vec<(TargetNo, TargetState)> = recovered.iter().map(|(no, s)| (*no, s.clone())).collect();
+    store.settle(era, &stream, &settled)?;
+    store.set_source(era, &source, &stream)?;
+
+    let goal = goal_of(config, options, goal, &facts);
+    let prepared = state.record.as_ref().map_or_else(BTreeSet::new, |r| r.prepared.clone());
+    control.close().await;
+
+    let epoch = state.record.as_ref().map_or(1, |r| r.epoch.saturating_add(1));
+    let (groups, outputs) = groups_and_outputs(config, era, &state, &tables, &targets, &recovered)?;
+    let mut merge = Merge::new(begin, source.fence(), Rules::default());
+    let mut captured: Vec<Captured> = Vec::new();
+    for (table, groups) in tables.iter().zip(groups) {
+        let codec = KeyCodec::new(table).map_err(|e| RunError::refused(e.to_string()))?;
+        let mut of_table = Vec::new();
+        for (id, state, targets) in groups {
+            merge.add_table(id, &state.done, state.may_hold_more, state.ahead.clone());
+            of_table.push(Group::new(id, targets));
+        }
+        let access = Access { schema: Arc::clone(table), sql: TableSql::new(table, &codec), codec };
+        captured.push(Captured { schema: Arc::clone(table), access: Arc::new(access), groups: of_table });
+    }
+    let wanted = Box::new(Patterns { patterns: config.source.tables.clone(), case: facts.case });
+    let delivery = Delivery::new(era, epoch);
+    let mut core =
+        Core::new(stream_decoder(), captured, merge, delivery, outputs, prepared, stream, wanted, facts.case);
+    core.report = core::mem::take(total);
+    let sink = sink(config, doris, &state, &targets, era).await?;
+    let plan = StreamPlan {
+        connect: connect.clone(),
+        server_id: config.source.server_id,
+        replica_uuid: state.replica_uuid.clone(),
+        server_uuid: facts.server_uuid.clone(),
+    };
+    let workers = if core.is_live() { 0 } else { config.snapshot.workers };
+    let now = Instant::now();
+    let mut driver = Driver {
+        core,
+        sink,
+        store,
+        era,
+        workers: Workers::start(workers, &connect, &plan.server_uuid),
+        plan,
+        limits: limits(config),
+        goal,
+        stop,
+        progress: Progress::new(now),
+        loop_state: LoopState::new(now),
+    };
+    let live = driver.core.live_tables();
+    tracing::info!(era, tables = driver.core.tables.len(), live, "running");
+    let result = driver.run().await;
+    driver.core.finish_report();
+    *total = core::mem::take(&mut driver.core.report);
+    result
+}
+
+/// Shares of the memory budget: an eighth for packets, a quarter for held changes, an eighth for chunk rows, and three
+/// eighths for batches and bodies; an eighth is left for what buffers cost beyond their content.
+fn limits(config: &Config) -> Limits {
+    let memory = usize::try_from(config.memory).unwrap_or(usize::MAX);
+    let eighth = memory / 8;
+    let workers = config.snapshot.workers.max(1);
+    let chunk = eighth.checked_div(workers.saturating_mul(2)).unwrap_or(0).max(64 * 1024);
+    Limits {
+        packets: eighth,
+        held: eighth.saturating_mul(2),
+        chunks: eighth,
+        output: eighth.saturating_mul(3),
+        chunk_rows: config.snapshot.chunk_rows,
+        chunk_bytes: chunk,
+        interval: config.sink.flush().interval,
+    }
+}
+
+fn goal_of(config: &Config, options: &RunOptions, goal: &mut Option<Goal>, facts: &SourceFacts) -> Goal {
+    goal.get_or_insert_with(|| match &options.until {
+        None if config.snapshot.mode == SnapshotMode::Only => Goal::Live,
+        None => Goal::None,
+        Some(Until::Current) => Goal::Gtids(facts.executed.clone()),
+        Some(Until::Gtids(set)) => Goal::Gtids(set.clone()),
+        Some(Until::Position(at)) => Goal::Position(at.clone()),
+    })
+    .clone()
+}
+
+fn doris_client(config: &Config) -> Result<Option<Arc<DorisClient>>, RunError> {
+    match &config.sink {
+        config::Sink::Jsonl(_) => Ok(None),
+        config::Sink::Doris(doris) => {
+            let client = DorisClient::new(doris.client_options()).map_err(|e| RunError::refused(e.to_string()))?;
+            Ok(Some(Arc::new(client)))
+        }
+    }
+}
+
+async fn sink(
+    config: &Config,
+    doris: Option<Arc<DorisClient>>,
+    state: &StoredState,
+    targets: &[StoredTarget],
+    era: u32,
+) -> Result<Sink, RunError> {
+    let keep = state.record.as_ref().and_then(|r| r.output_bytes).unwrap_or(0);
+    match (&config.sink, doris) {
+        (config::Sink::Jsonl(jsonl), _) => match &jsonl.path {
+            None => Ok(Sink::Jsonl(JsonlSink::stdout())),
+            Some(path) => {
+                let length = std::fs::metadata(path).map_or(0, |m| m.len());
+                if state.source.is_none() && length > 0 {
+                    return Err(RunError::refused(format!(
+                        "{} is not empty: name another file in sink.path, or remove it",
+                        path.display()
+                    )));
+                }
+                if length < keep {
+                    return Err(RunError::stopped(format!(
+                        "{} has {length} bytes, {keep} were written: begin with a new file and a new state directory",
+                        path.display()
+                    )));
+                }
+                let file = JsonlSink::file(path, keep)
+                    .map_err(|e| RunError::refused(format!("{} cannot be written: {e}", path.display())))?;
+                Ok(Sink::Jsonl(file))
+            }
+        },
+        (config::Sink::Doris(_), Some(client)) => {
+            let databases: BTreeSet<String> = targets.iter().map(|t| t.sink.0.clone()).collect();
+            let databases: Vec<String> = databases.into_iter().collect();
+            sink::sweep(&client, &databases, state.pipeline, era, &[]).await?;
+            Ok(Sink::Doris(DorisSink::new(client, state.pipeline, databases)))
+        }
+        (config::Sink::Doris(_), None) => Err(RunError::stopped("no client for Doris")),
+    }
+}

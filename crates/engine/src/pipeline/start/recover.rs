@@ -1,0 +1,82 @@
+//! The last record's loads: what became of them, and what is done about it.
+
+use std::collections::BTreeMap;
+
+use millstream_doris_sink::client::DorisClient;
+
+use crate::checkpoint::StoredState;
+use crate::delivery::{EpochRecord, LoadAction, LoadFate, TargetNo, TargetState, fate, plan};
+use crate::pipeline::error::RunError;
+use crate::pipeline::sink;
+
+/// Finds out what became of the last record's loads, finishes what can be finished, and says where every target stands.
+pub(super) async fn recover(
+    state: &StoredState,
+    client: &DorisClient,
+) -> Result<BTreeMap<TargetNo, TargetState>, RunError> {
+    let mut targets: BTreeMap<TargetNo, TargetState> =
+        state.targets.iter().map(|t| (t.target, t.state.clone())).collect();
+    let Some(record) = state.record.as_ref().filter(|r| !r.committed) else { return Ok(targets) };
+    tracing::info!(epoch = record.epoch, loads = record.loads.len(), "finishing the last epoch");
+    // A commit can fail between the look and the act; then everything is looked at again.
+    for _ in 0..5 {
+        let fates = fates(record, state, client).await?;
+        let plan = plan(record, &fates).map_err(|e| {
+            RunError::stopped(format!(
+                "load {} is visible in Doris although the earlier load {} of the same table is not: someone changed Doris' \
+                 transactions by hand; begin again with a new state directory and on_existing = \"truncate\"",
+                e.visible, e.lost
+            ))
+        })?;
+        let mut again = false;
+        for target in &plan.targets {
+            let Some(stored) = state.targets.iter().find(|t| t.target == target.target) else { continue };
+            for (txn, action) in &target.actions {
+                match action {
+                    LoadAction::Keep => {}
+                    LoadAction::Commit => {
+                        if let Err(e) = sink::commit(client, &stored.sink.0, &stored.sink.1, *txn).await {
+                            tracing::warn!(reason = %e, "a commit did not work: looking again");
+                            again = true;
+                        }
+                    }
+                    LoadAction::Abort => {
+                        client
+                            .abort(&stored.sink.0, *txn)
+                            .await
+                            .map_err(|e| RunError::away(format!("Doris is away: {e}")).because(e))?;
+                    }
+                }
+            }
+            targets.insert(target.target, target.resume.clone());
+        }
+        if !again {
+            return Ok(targets);
+        }
+    }
+    Err(RunError::away("the last epoch could not be finished"))
+}
+
+pub(super) async fn fates(
+    record: &EpochRecord,
+    state: &StoredState,
+    client: &DorisClient,
+) -> Result<BTreeMap<u64, LoadFate>, RunError> {
+    let mut fates = BTreeMap::new();
+    for load in &record.loads {
+        let Some(target) = state.targets.iter().find(|t| t.target == load.id.target) else { continue };
+        let (database, table) = &target.sink;
+        let fact = sink::fact(client, database, load.txn).await?;
+        let mut found = fate(load.mode, fact, None);
+        if found == LoadFate::AskData {
+            let seen = client
+                .any_row_in_seq_range(database, table, load.seq.0, load.seq.1)
+                .await
+                .map_err(|e| RunError::away(format!("Doris is away: {e}")).because(e))?;
+            found = fate(load.mode, fact, Some(seen));
+        }
+        tracing::info!(label = load.label, txn = load.txn, ?fact, fate = ?found, "load of the last epoch");
+        fates.insert(load.txn, found);
+    }
+    Ok(fates)
+}

@@ -1,0 +1,146 @@
+//! What the source says of itself, and whether it is the one this pipeline came from.
+
+use std::collections::BTreeMap;
+
+use millstream_binlog::GtidSet;
+use millstream_wire::{ConnectOptions, Connection};
+
+use crate::checkpoint::StoredState;
+use crate::config::{Config, NameCase, SnapshotMode, Start};
+use crate::delivery::{Coordinate, TargetNo, TargetState, smallest};
+use crate::pipeline::error::RunError;
+use crate::snapshot::ReadError;
+use crate::stream::StreamPlan;
+
+/// What the source says of itself.
+pub(super) struct SourceFacts {
+    pub(super) server_uuid: String,
+    pub(super) executed: GtidSet,
+    pub(super) purged: GtidSet,
+    pub(super) case: NameCase,
+}
+
+pub(super) fn unread(e: ReadError) -> RunError {
+    match e.connection() {
+        Some(cause) if cause.is_auth() || cause.is_access_denied() => {
+            RunError::stopped(format!("the source refuses: {e}")).because(e)
+        }
+        _ => RunError::away(format!("the source is away: {e}")).because(e),
+    }
+}
+
+pub(super) fn away(e: millstream_wire::Error) -> RunError {
+    if e.is_auth() || e.is_access_denied() {
+        return RunError::stopped(format!("the source refuses: {e}")).because(e);
+    }
+    RunError::away(format!("the source is away: {e}")).because(e)
+}
+
+pub(super) async fn source_facts(connection: &mut Connection) -> Result<SourceFacts, RunError> {
+    // S0 is this set alone; the end of the log (P0) is read after it, never from the same row.
+    let row = connection
+        .query_all(
+            "SELECT @@GLOBAL.gtid_executed AS executed, @@GLOBAL.gtid_purged AS purged, @@GLOBAL.server_uuid AS uuid, \
+             @@GLOBAL.lower_case_table_names AS name_case",
+        )
+        .await
+        .map_err(away)?;
+    let text = |name: &str| row.text(0, name).unwrap_or_default().to_owned();
+    let set = |name: &str| {
+        text(name)
+            .parse::<GtidSet>()
+            .map_err(|e| RunError::stopped(format!("the source's {name} set cannot be read: {e}")))
+    };
+    Ok(SourceFacts {
+        server_uuid: text("uuid"),
+        executed: set("executed")?,
+        purged: set("purged")?,
+        case: NameCase::from_lower_case_table_names(text("name_case").parse().unwrap_or(0)),
+    })
+}
+
+/// The purged transactions that `judged` lacks, as text; `None` if the source cannot be asked.
+pub(in crate::pipeline) async fn missing_set(plan: &StreamPlan, judged: &GtidSet) -> Option<String> {
+    let mut connection = Connection::connect(&plan.connect).await.ok()?;
+    let answer = connection.query_all("SELECT @@GLOBAL.gtid_purged").await.ok()?;
+    let mut purged: GtidSet = answer.scalar()?.parse().ok()?;
+    purged.subtract(judged);
+    Some(purged.to_string())
+}
+
+/// An XA transaction that is prepared now and was not seen preparing may bring rows that nothing shows.
+pub(super) async fn check_xa(control: &mut Connection) -> Result<(), RunError> {
+    match control.query_all("XA RECOVER CONVERT XID").await {
+        Ok(list) if list.is_empty() => Ok(()),
+        Ok(list) => Err(RunError::refused(format!(
+            "{} prepared XA transaction(s) on the source (XA RECOVER): their rows would be missing; commit or roll them back \
+             first",
+            list.len()
+        ))),
+        Err(e) if e.is_access_denied() => {
+            tracing::warn!(
+                "without XA_RECOVER_ADMIN prepared XA transactions cannot be seen; one that commits later stops the run"
+            );
+            Ok(())
+        }
+        Err(e) => Err(away(e)),
+    }
+}
+
+/// Where a new pipeline begins.
+pub(super) async fn first_position(
+    config: &Config,
+    connect: &ConnectOptions,
+    facts: &SourceFacts,
+) -> Result<GtidSet, RunError> {
+    if config.snapshot.mode != SnapshotMode::Never {
+        return Ok(facts.executed.clone());
+    }
+    match &config.source.start {
+        Start::Current => Ok(facts.executed.clone()),
+        Start::Earliest => Ok(facts.purged.clone()),
+        Start::Gtids(set) => {
+            let mut missing = facts.purged.clone();
+            missing.subtract(set);
+            if !missing.is_empty() {
+                return Err(RunError::refused(format!(
+                    "source.start: the source has purged {missing}, which the set lacks"
+                )));
+            }
+            Ok(set.clone())
+        }
+        Start::Position(at) => crate::stream::gtids_at(connect, config.source.server_id, at)
+            .await
+            .map_err(|e| RunError::refused(format!("source.start: {at} cannot be read: {e}"))),
+    }
+}
+
+/// The source must hold what was judged, and must not have purged what was not.
+pub(super) fn descends(
+    state: &StoredState,
+    recovered: &BTreeMap<TargetNo, TargetState>,
+    facts: &SourceFacts,
+) -> Result<(), RunError> {
+    let places: Vec<&Coordinate> = recovered.values().filter_map(|t| t.ahead.as_ref()).chain([&state.stream]).collect();
+    let mut ahead = GtidSet::new();
+    for place in &places {
+        ahead.union(&place.gtids);
+    }
+    ahead.subtract(&facts.executed);
+    if !ahead.is_empty() {
+        return Err(RunError::stopped(format!(
+            "the source lacks transactions that were replicated already ({ahead}): it is not the server this pipeline came \
+             from, or it lost them. Point source.url at the right server, or begin again with a new state directory"
+        )));
+    }
+    let least = smallest(places).unwrap_or_default();
+    let mut missing = facts.purged.clone();
+    missing.subtract(&least);
+    if !missing.is_empty() {
+        return Err(RunError::stopped(format!(
+            "the source has purged binlogs that this pipeline still needs (missing transactions: {missing}); begin again with \
+             a new state directory and on_existing = \"truncate\", and keep binlogs longer (binlog_expire_logs_seconds)"
+        )));
+    }
+    Ok(())
+}

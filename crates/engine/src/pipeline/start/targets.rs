@@ -1,0 +1,259 @@
+//! Captured tables and their targets: numbers, tables in Doris, groups, encoders.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use millstream_binlog::TableSchema;
+use millstream_doris_sink::client::DorisClient;
+use millstream_doris_sink::jsonl::EventEncoder;
+use millstream_doris_sink::{Batch, EncodeOptions, InvalidDate, RowEncoder, SinkError, TargetTable};
+use millstream_wire::Connection;
+
+use super::source::SourceFacts;
+use crate::checkpoint::{StoredState, StoredTarget};
+use crate::config::{self, Config};
+use crate::delivery::{TableMode, TargetNo, TargetState};
+use crate::merge::TableId;
+use crate::pipeline::error::RunError;
+use crate::pipeline::output::{Outputs, Sequence, Target, Writer, era_above, sink_mode};
+use crate::schema::catalog;
+
+/// The captured tables: those of the state as they were stored, and new ones as the catalog shows them.
+pub(super) async fn tables(
+    config: &Config,
+    control: &mut Connection,
+    facts: &SourceFacts,
+    state: &StoredState,
+) -> Result<Vec<Arc<TableSchema>>, RunError> {
+    let catalog = catalog::read(control, &config.source.tables).await.map_err(|e| {
+        if e.connection().is_some() { RunError::away(e.to_string()) } else { RunError::refused(e.to_string()) }
+    })?;
+    let mut tables: Vec<Arc<TableSchema>> = Vec::new();
+    for stored in &state.tables {
+        let schema = &stored.schema;
+        if !config.source.tables.captures(&schema.database, &schema.table, facts.case) {
+            return Err(RunError::refused(format!(
+                "{}.{} is in the state but source.tables no longer names it: taking a table out of a running pipeline is not \
+                 built yet; put it back, or begin with a new state directory",
+                schema.database, schema.table
+            )));
+        }
+        tables.push(Arc::new(schema.clone()));
+    }
+    for table in catalog.tables {
+        let schema = table.schema;
+        if !tables.iter().any(|t| t.database == schema.database && t.table == schema.table) {
+            tables.push(Arc::new(schema));
+        }
+    }
+    Ok(tables)
+}
+
+/// Every target of every table, with its number: old ones keep theirs.
+pub(super) fn targets(
+    config: &Config,
+    tables: &[Arc<TableSchema>],
+    facts: &SourceFacts,
+    state: &StoredState,
+) -> Result<Vec<StoredTarget>, RunError> {
+    let mut next = state.targets.iter().map(|t| t.target.0).max().map_or(1, |n| n.saturating_add(1));
+    let mut targets: Vec<StoredTarget> = Vec::new();
+    for table in tables {
+        for target in config.routes.targets(&table.database, &table.table, facts.case) {
+            let source = (table.database.clone(), table.table.clone());
+            let sink = (target.database, target.table);
+            let mode = match &config.sink {
+                config::Sink::Jsonl(_) => TableMode::Append,
+                config::Sink::Doris(_) => target.mode,
+            };
+            if let Some(known) = state.targets.iter().find(|t| t.source == source && t.sink == sink) {
+                if known.mode != mode {
+                    return Err(RunError::refused(format!(
+                        "{}.{} was filled in another mode before; route to another table, or begin with a new state directory",
+                        sink.0, sink.1
+                    )));
+                }
+                targets.push(known.clone());
+                continue;
+            }
+            targets.push(StoredTarget { target: TargetNo(next), source, sink, mode, state: TargetState::default() });
+            next = next.saturating_add(1);
+        }
+    }
+    for known in &state.targets {
+        if !targets.iter().any(|t| t.target == known.target) {
+            return Err(RunError::refused(format!(
+                "{}.{} is in the state but no route leads to it any more: put the route back, or begin with a new state \
+                 directory",
+                known.sink.0, known.sink.1
+            )));
+        }
+    }
+    Ok(targets)
+}
+
+/// Creates, compares, empties or keeps the target tables. Returns the least era allowed.
+pub(super) async fn prepare_targets(
+    config: &Config,
+    client: Option<&DorisClient>,
+    tables: &[Arc<TableSchema>],
+    targets: &[StoredTarget],
+    recovered: &BTreeMap<TargetNo, TargetState>,
+) -> Result<u32, RunError> {
+    let (config::Sink::Doris(doris), Some(client)) = (&config.sink, client) else { return Ok(0) };
+    let away = |e: SinkError| {
+        if e.is_retryable() { RunError::away(e.to_string()) } else { RunError::refused(e.to_string()) }.because(e)
+    };
+    let replicas = match doris.replication_num {
+        Some(n) => n,
+        None => u16::try_from(client.backends().await.map_err(away)?.len().clamp(1, 3)).unwrap_or(1),
+    };
+    let mut floor = 0;
+    for target in targets {
+        let known = recovered.contains_key(&target.target);
+        let (database, table) = (&target.sink.0, &target.sink.1);
+        let plan = planned(tables, target)?;
+        if !known {
+            client.ensure_database(database).await.map_err(away)?;
+        }
+        let Some(existing) = client.describe_table(database, table).await.map_err(away)? else {
+            if known {
+                return Err(RunError::stopped(format!(
+                    "{database}.{table} is gone from Doris: begin again with a new state directory"
+                )));
+            }
+            client.create_table(&plan, Some(replicas), doris.buckets.map(u32::from)).await.map_err(away)?;
+            tracing::info!(table = format!("{database}.{table}"), "created");
+            continue;
+        };
+        let differences = plan.compare(&existing);
+        if !differences.is_empty() {
+            return Err(RunError::refused(format!(
+                "{database}.{table} exists and is not what it must be: {}. Drop it, or route to another table",
+                differences.join("; ")
+            )));
+        }
+        if known || client.count(database, table).await.map_err(away)? == 0 {
+            continue;
+        }
+        match doris.on_existing {
+            config::OnExisting::Fail => {
+                return Err(RunError::refused(format!(
+                    "{database}.{table} has rows and this pipeline has no state: set sink.on_existing = \"truncate\" to empty \
+                     it or \"keep\" to write on top of it"
+                )));
+            }
+            config::OnExisting::Truncate => client.truncate(database, table).await.map_err(away)?,
+            config::OnExisting::Keep => {
+                let greatest = client.max_sequence(database, table, sink_mode(target.mode)).await.map_err(away)?;
+                floor = floor.max(greatest.map_or(0, era_above));
+                tracing::warn!(
+                    table = format!("{database}.{table}"),
+                    "keeping what is there: rows that the source no longer has stay"
+                );
+            }
+        }
+    }
+    Ok(floor)
+}
+
+pub(super) fn planned(tables: &[Arc<TableSchema>], target: &StoredTarget) -> Result<TargetTable, RunError> {
+    let schema = tables
+        .iter()
+        .find(|t| t.database == target.source.0 && t.table == target.source.1)
+        .ok_or_else(|| RunError::stopped(format!("{}.{} has no schema", target.source.0, target.source.1)))?;
+    TargetTable::plan(schema, &target.sink.0, &target.sink.1, sink_mode(target.mode))
+        .map_err(|e| RunError::refused(e.to_string()))
+}
+
+pub(super) type GroupOf = (TableId, TargetState, Vec<usize>);
+
+/// Targets of one table that stand at the same place form a group: they share chunks and verdicts.
+pub(super) fn groups_and_outputs(
+    config: &Config,
+    era: u32,
+    state: &StoredState,
+    tables: &[Arc<TableSchema>],
+    targets: &[StoredTarget],
+    recovered: &BTreeMap<TargetNo, TargetState>,
+) -> Result<(Vec<Vec<GroupOf>>, Outputs), RunError> {
+    let mut groups: Vec<Vec<GroupOf>> = tables.iter().map(|_| Vec::new()).collect();
+    let mut outputs = Vec::new();
+    let mut next = 0u32;
+    for target in targets {
+        let Some(source) = tables.iter().position(|t| t.database == target.source.0 && t.table == target.source.1)
+        else {
+            continue;
+        };
+        let (Some(schema), Some(of_table)) = (tables.get(source), groups.get_mut(source)) else { continue };
+        let at = recovered.get(&target.target).cloned().unwrap_or_default();
+        let index = outputs.len();
+        let group = match of_table.iter_mut().find(|(_, state, _)| *state == at) {
+            Some((id, _, members)) => {
+                members.push(index);
+                *id
+            }
+            None => {
+                let id = TableId(next);
+                next = next.saturating_add(1);
+                of_table.push((id, at.clone(), vec![index]));
+                id
+            }
+        };
+        outputs.push(output(config, schema, target, source, group, at, tables)?);
+    }
+    let outputs = Outputs {
+        pipeline: state.pipeline,
+        era,
+        targets: outputs,
+        sequence: Sequence::new(era),
+        flush_bytes: usize::try_from(config.sink.flush().bytes).unwrap_or(usize::MAX),
+        uploads: Vec::new(),
+        lines: Vec::new(),
+        emitted: false,
+        rows_sent: 0,
+        rows_collapsed: 0,
+    };
+    Ok((groups, outputs))
+}
+
+pub(super) fn output(
+    config: &Config,
+    schema: &Arc<TableSchema>,
+    target: &StoredTarget,
+    source: usize,
+    group: TableId,
+    at: TargetState,
+    tables: &[Arc<TableSchema>],
+) -> Result<Target, RunError> {
+    let (writer, columns) = match &config.sink {
+        config::Sink::Jsonl(_) => {
+            let encoder = Box::new(EventEncoder::new(schema, &EncodeOptions::default()));
+            (Writer::Jsonl { encoder }, String::new())
+        }
+        config::Sink::Doris(doris) => {
+            let invalid_date = match doris.on_invalid_date {
+                config::OnInvalidDate::Fail => InvalidDate::Fail,
+                config::OnInvalidDate::Null => InvalidDate::Null,
+                config::OnInvalidDate::Epoch => InvalidDate::Epoch,
+            };
+            let plan = planned(tables, target)?;
+            let options = EncodeOptions { invalid_date, ..EncodeOptions::default() };
+            let encoder = Box::new(RowEncoder::new(schema, &plan, &options));
+            (Writer::Doris { encoder, batch: Batch::new(sink_mode(target.mode)) }, plan.columns_header())
+        }
+    };
+    Ok(Target {
+        no: target.target,
+        mode: target.mode,
+        database: target.sink.0.clone(),
+        table: target.sink.1.clone(),
+        columns,
+        source,
+        group,
+        writer,
+        last: at,
+        dirty: false,
+        loaded: false,
+    })
+}
