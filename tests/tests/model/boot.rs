@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use millstream_binlog::{GtidSet, Position};
-use millstream_engine::checkpoint::{SourceState, StoredTarget};
+use millstream_engine::checkpoint::{SourceState, StoredState, StoredTarget};
 use millstream_engine::delivery::{
     Coordinate, EpochRecord, LoadAction, LoadFate, RecoveryPlan, TargetNo, TargetState, TxnFact, fate, plan, resume,
 };
@@ -20,6 +20,8 @@ pub enum Boot {
     #[default]
     Era,
     Read(u32),
+    /// Broken order: the state was read, the era is still to be raised.
+    ReadBeforeEra(Box<StoredState>),
     /// The first start: S0 is read, P0 is not.
     First(u32, GtidSet),
     Act(u32, Box<EpochRecord>, RecoveryPlan, VecDeque<(u64, LoadAction)>),
@@ -54,6 +56,14 @@ pub fn store_target(world: &mut World, era: u32, target: TargetNo, state: &Targe
 impl Boot {
     pub fn step(self, world: &mut World) -> Result<Engine, String> {
         match self {
+            Self::Era if world.cfg.flaw == Flaw::ReadBeforeEra => {
+                Ok(Engine::Boot(Self::ReadBeforeEra(Box::new(world.store.read().unwrap().unwrap()))))
+            }
+            Self::ReadBeforeEra(state) => {
+                let era = world.store.next_era().map_err(|e| e.to_string())?;
+                say!(world, "engine: starts with era {era}, after it has read the state");
+                read(world, era, *state)
+            }
             Self::Era => {
                 let stored = world.store.read().unwrap().unwrap().era;
                 let era = match world.cfg.flaw {
@@ -63,7 +73,10 @@ impl Boot {
                 say!(world, "engine: starts with era {era}");
                 Ok(Engine::Boot(Self::Read(era)))
             }
-            Self::Read(era) => read(world, era),
+            Self::Read(era) => {
+                let state = world.store.read().unwrap().unwrap();
+                read(world, era, state)
+            }
             Self::First(era, s0) => first(world, era, s0),
             Self::Act(era, record, plan, actions) => act(world, era, record, plan, actions),
             Self::Leftovers(era) => {
@@ -80,8 +93,7 @@ impl Boot {
     }
 }
 
-fn read(world: &mut World, era: u32) -> Result<Engine, String> {
-    let state = world.store.read().unwrap().unwrap();
+fn read(world: &mut World, era: u32, state: StoredState) -> Result<Engine, String> {
     if state.source.is_none() {
         let s0 = world.server.gtid_executed.clone();
         say!(world, "engine: S0={s0}");

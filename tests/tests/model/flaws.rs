@@ -42,6 +42,8 @@ pub enum Flaw {
     CommitBeforeRecord,
     /// A new start keeps the era.
     EraStays,
+    /// A new start reads the state before it raises the era.
+    ReadBeforeEra,
     /// A record is written whatever the stored era.
     NoEraCheck,
     /// A restart goes on where the stream stood, although a target stands before that.

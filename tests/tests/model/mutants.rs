@@ -385,6 +385,16 @@ pub const MUTANTS: &[Mutant] = &[
         budget: 5000,
     },
     Mutant {
+        name: "read_before_era",
+        tune: |c| {
+            c.crashes = 3;
+            c.zombies = true;
+            flaw(c, Flaw::ReadBeforeEra)
+        },
+        first: 1,
+        budget: 20000,
+    },
+    Mutant {
         name: "no_era_check",
         tune: |c| {
             stormy(c);

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 pub(super) use source::missing_set;
 
 use recover::recover;
-use source::{SourceFacts, away, check_xa, descends, first_position, source_facts, unread};
+use source::{SourceFacts, away, check_xa, descends, first_position, source_facts, unread, wait_until_listed};
 use targets::{groups_and_outputs, prepare_targets, tables, targets};
 
 use super::RunOptions;
@@ -73,7 +73,7 @@ pub(super) async fn attempt<B: Backend>(
     let connect = config.source.connect_options();
     let mut control = Connection::connect(&connect).await.map_err(away)?;
     reader::session_setup(&mut control).await.map_err(unread)?;
-    let facts = source_facts(&mut control).await?;
+    let mut facts = source_facts(&mut control).await?;
     let fence = reader::high_watermark(&mut control).await.map_err(unread)?;
 
     let state = match store.read()? {
@@ -98,6 +98,8 @@ pub(super) async fn attempt<B: Backend>(
     let targets = targets(config, &tables, &facts, &state)?;
 
     let era = store.next_era()?;
+    // Read again: until the era was raised, a predecessor could still write its record.
+    let state = store.read()?.unwrap_or(state);
     let mut recovered = match &doris {
         Some(client) => recover(&state, client).await?,
         None => state.targets.iter().map(|t| (t.target, t.state.clone())).collect(),
@@ -118,6 +120,7 @@ pub(super) async fn attempt<B: Backend>(
             SourceState { server_uuid: facts.server_uuid.clone(), fence: Some((fence.file.to_string(), fence.offset)) },
         )
     } else {
+        wait_until_listed(&mut control, &state, &recovered, &mut facts).await?;
         descends(&state, &recovered, &facts)?;
         let known = state.source.clone().filter(|s| s.server_uuid == facts.server_uuid);
         let source = known.unwrap_or_else(|| SourceState {

@@ -1,6 +1,7 @@
 //! What the source says of itself, and whether it is the one this pipeline came from.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use millstream_binlog::GtidSet;
 use millstream_wire::{ConnectOptions, Connection};
@@ -115,25 +116,60 @@ pub(super) async fn first_position(
     }
 }
 
+/// How often, and after which pause, the source is asked again whether it lists what was judged.
+const LISTED_TRIES: u32 = 100;
+const LISTED_PAUSE: Duration = Duration::from_millis(100);
+
+/// A transaction is sent before it is listed: what was judged just before a crash may not be listed yet.
+pub(super) async fn wait_until_listed(
+    connection: &mut Connection,
+    state: &StoredState,
+    recovered: &BTreeMap<TargetNo, TargetState>,
+    facts: &mut SourceFacts,
+) -> Result<(), RunError> {
+    let same = state.source.as_ref().is_some_and(|s| s.server_uuid == facts.server_uuid);
+    for _ in 0..LISTED_TRIES {
+        if !same || lacking(state, recovered, facts).is_empty() {
+            break;
+        }
+        tokio::time::sleep(LISTED_PAUSE).await;
+        *facts = source_facts(connection).await?;
+    }
+    Ok(())
+}
+
+/// Where the targets and the stream stand.
+fn places<'a>(
+    state: &'a StoredState,
+    recovered: &'a BTreeMap<TargetNo, TargetState>,
+) -> impl Iterator<Item = &'a Coordinate> {
+    recovered.values().filter_map(|t| t.ahead.as_ref()).chain([&state.stream])
+}
+
+/// What was judged and the source does not list.
+fn lacking(state: &StoredState, recovered: &BTreeMap<TargetNo, TargetState>, facts: &SourceFacts) -> GtidSet {
+    let mut judged = GtidSet::new();
+    for place in places(state, recovered) {
+        judged.union(&place.gtids);
+    }
+    judged.subtract(&facts.executed);
+    judged
+}
+
 /// The source must hold what was judged, and must not have purged what was not.
 pub(super) fn descends(
     state: &StoredState,
     recovered: &BTreeMap<TargetNo, TargetState>,
     facts: &SourceFacts,
 ) -> Result<(), RunError> {
-    let places: Vec<&Coordinate> = recovered.values().filter_map(|t| t.ahead.as_ref()).chain([&state.stream]).collect();
-    let mut ahead = GtidSet::new();
-    for place in &places {
-        ahead.union(&place.gtids);
-    }
-    ahead.subtract(&facts.executed);
+    let ahead = lacking(state, recovered, facts);
     if !ahead.is_empty() {
         return Err(RunError::stopped(format!(
             "the source lacks transactions that were replicated already ({ahead}): it is not the server this pipeline came \
              from, or it lost them. Point source.url at the right server, or begin again with a new state directory"
         )));
     }
-    let least = smallest(places).unwrap_or_default();
+    let least = smallest(places(state, recovered)).unwrap_or_default();
     let mut missing = facts.purged.clone();
     missing.subtract(&least);
     if !missing.is_empty() {
