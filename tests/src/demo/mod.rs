@@ -99,32 +99,48 @@ impl From<std::io::Error> for Stopped {
 
 /// Runs the demo. What it starts ends with it.
 pub fn run(options: &Options, show: &Show) -> Result<Report, Stopped> {
-    show.step(&format!("building the engine (seed {})", options.seed));
-    engine::try_binary().map_err(Stopped::failed)?;
-    show.step("starting MySQL 9.7 (fetched from the distribution's packages the first time)");
-    let server = Server::start(
-        ServerOptions::new()
-            .durable(false)
-            .flag("--innodb-buffer-pool-size=512M")
-            .flag("--innodb-redo-log-capacity=512M")
-            .flag("--max-binlog-size=64M"),
-    )?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let sim = runtime.block_on(DorisSim::start(SimOptions::default()))?;
-    let endpoint = server.endpoint();
-
-    let mut workload = Workload::new(DATABASE, options.seed, WRITERS);
-    workload.create(&endpoint)?;
-    load(&mut workload, &endpoint, options.rows, show)?;
-    let mut session = server.session()?;
-    session.sql("FLUSH BINARY LOGS")?;
-    let status = session.sql("SHOW BINARY LOG STATUS")?;
-    let first = status.first().and_then(|row| row.first()).ok_or_else(|| Stopped::failed("MySQL writes no binlog"))?;
-
-    let driven = Drive::new(options, show, &server, &sim)?.run(workload)?;
+    let stage = Stage::set(options, show)?;
+    let driven = Drive::new(options, show, &stage.server, &stage.sim)?.run(stage.workload)?;
     show.step("comparing every row");
-    let tables = verify::verify(&server, &sim, first, &driven.live, show)?;
+    let tables = verify::verify(&stage.server, &stage.sim, &stage.first, &driven.live, show)?;
     Ok(Report::new(options, driven, tables))
+}
+
+/// What stands before the engine starts.
+struct Stage {
+    server: Server,
+    sim: DorisSim,
+    workload: Workload,
+    /// The first binlog file after the load.
+    first: String,
+    /// Keeps the simulator's tasks running.
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Stage {
+    fn set(options: &Options, show: &Show) -> Result<Self, Stopped> {
+        show.step(&format!("building the engine (seed {})", options.seed));
+        engine::try_binary().map_err(Stopped::failed)?;
+        show.step("starting MySQL 9.7 (fetched from the distribution's packages the first time)");
+        let server = Server::start(
+            ServerOptions::new()
+                .durable(false)
+                .flag("--innodb-buffer-pool-size=512M")
+                .flag("--innodb-redo-log-capacity=512M")
+                .flag("--max-binlog-size=64M"),
+        )?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let sim = runtime.block_on(DorisSim::start(SimOptions::default()))?;
+        let endpoint = server.endpoint();
+        let mut workload = Workload::new(DATABASE, options.seed, WRITERS);
+        workload.create(&endpoint)?;
+        load(&mut workload, &endpoint, options.rows, show)?;
+        let mut session = server.session()?;
+        session.sql("FLUSH BINARY LOGS")?;
+        let status = session.sql("SHOW BINARY LOG STATUS")?;
+        let first = status.concat().into_iter().next().ok_or_else(|| Stopped::failed("MySQL writes no binlog"))?;
+        Ok(Self { server, sim, workload, first, _runtime: runtime })
+    }
 }
 
 fn load(workload: &mut Workload, endpoint: &Endpoint, rows: u64, show: &Show) -> Result<(), Stopped> {
@@ -142,4 +158,43 @@ fn load(workload: &mut Workload, endpoint: &Endpoint, rows: u64, show: &Show) ->
         }
         loader.join().map_err(|_| Stopped::failed("the loader gave up"))?.map_err(Stopped::from)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::or_skip;
+
+    /// What happens to the source behind the engine's back is what a fault of the engine would look like.
+    #[test]
+    fn whatever_differs_is_seen() {
+        let options = Options { rows: 300, kills: 0, seconds: 1, seed: 5 };
+        let show = Show::plain();
+        let stage = match Stage::set(&options, &show) {
+            Ok(stage) => stage,
+            Err(Stopped::Missing(what)) => {
+                or_skip::<()>(Err(StartError::Unavailable(what)));
+                return;
+            }
+            Err(Stopped::Failed(what)) => panic!("{what}"),
+        };
+        let Stage { server, sim, workload, first, _runtime } = stage;
+        let driven = Drive::new(&options, &show, &server, &sim).unwrap().run(workload).unwrap();
+        let faults = || -> Vec<[u64; 2]> {
+            let tables = verify::verify(&server, &sim, &first, &driven.live, &show).unwrap();
+            tables.iter().map(|table| [table.upsert.count(), table.append.count()]).collect()
+        };
+        assert_eq!(faults(), [[0, 0], [0, 0], [0, 0]]);
+        // Not in the binlog: the targets and the replay differ from the source.
+        server.sql("SET sql_log_bin=0; USE shop; UPDATE orders SET note='other' ORDER BY id LIMIT 1");
+        assert_eq!(faults(), [[1, 1], [0, 0], [0, 0]]);
+        server.sql("SET sql_log_bin=0; USE shop; DELETE FROM stock LIMIT 2");
+        assert_eq!(faults(), [[1, 1], [2, 2], [0, 0]]);
+        server.sql("SET sql_log_bin=0; USE shop; UPDATE events SET id=REVERSE(id) WHERE id<>REVERSE(id) LIMIT 1");
+        assert_eq!(faults(), [[1, 1], [2, 2], [2, 2]]);
+        // In the binlog and back again: the rows are equal, and two changes are missing.
+        server
+            .sql("USE shop; UPDATE events SET version=version+1 LIMIT 1; UPDATE events SET version=version-1 LIMIT 1");
+        assert_eq!(faults(), [[1, 1], [2, 2], [2, 4]]);
+    }
 }
