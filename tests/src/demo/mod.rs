@@ -120,6 +120,7 @@ struct Stage {
 impl Stage {
     fn set(options: &Options, show: &Show) -> Result<Self, Stopped> {
         show.step(&format!("building the engine (seed {})", options.seed));
+        show.now(|| "cargo builds millstream in this profile, unless it is built already".to_owned());
         engine::try_binary().map_err(Stopped::failed)?;
         show.step("starting MySQL 9.7 (fetched from the distribution's packages the first time)");
         let server = Server::start(

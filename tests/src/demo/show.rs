@@ -44,7 +44,10 @@ impl Show {
     pub fn step(&self, text: &str) {
         let line = format!("[{:6.1}s] {text}", self.began.elapsed().as_secs_f64());
         match &self.bar {
-            Some(bar) => bar.println(line),
+            Some(bar) => {
+                bar.set_message("");
+                bar.println(line);
+            }
             None => eprintln!("{line}"),
         }
         self.due.set(Instant::now() + if self.bar.is_some() { Duration::ZERO } else { PLAIN_EVERY });
