@@ -76,7 +76,12 @@ pub(super) async fn attempt<B: Backend>(
     let mut facts = source_facts(&mut control).await?;
     let fence = reader::high_watermark(&mut control).await.map_err(unread)?;
 
-    let state = match store.read()? {
+    let stored = store.read()?;
+    if stored.as_ref().is_none_or(|s| s.source.is_none()) {
+        // Before anything is written: the next start would take the file for this pipeline's own.
+        output_is_new(config)?;
+    }
+    let state = match stored {
         Some(state) => state,
         None => {
             let state = StoredState::new(u64::from_be_bytes(random_bits()?), new_uuid()?, config.name.clone());
@@ -238,6 +243,18 @@ fn goal_of(config: &Config, options: &RunOptions, goal: &mut Option<Goal>, facts
     .clone()
 }
 
+/// jsonl: a file that a new pipeline writes to must be empty, as what it holds is not this pipeline's.
+fn output_is_new(config: &Config) -> Result<(), RunError> {
+    let config::Sink::Jsonl(config::Jsonl { path: Some(path), .. }) = &config.sink else { return Ok(()) };
+    if std::fs::metadata(path).is_ok_and(|m| m.len() > 0) {
+        return Err(RunError::refused(format!(
+            "{} is not empty: name another file in sink.path, or remove it",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
 fn doris_client(config: &Config) -> Result<Option<Arc<DorisClient>>, RunError> {
     match &config.sink {
         config::Sink::Jsonl(_) => Ok(None),
@@ -261,12 +278,6 @@ async fn sink(
             None => Ok(Sink::Jsonl(JsonlSink::stdout())),
             Some(path) => {
                 let length = std::fs::metadata(path).map_or(0, |m| m.len());
-                if state.source.is_none() && length > 0 {
-                    return Err(RunError::refused(format!(
-                        "{} is not empty: name another file in sink.path, or remove it",
-                        path.display()
-                    )));
-                }
                 if length < keep {
                     return Err(RunError::stopped(format!(
                         "{} has {length} bytes, {keep} were written: begin with a new file and a new state directory",

@@ -69,6 +69,9 @@ pub(in crate::pipeline) async fn missing_set(plan: &StreamPlan, judged: &GtidSet
     Some(purged.to_string())
 }
 
+/// The server's answer to XA RECOVER without the privilege (ER_XAER_RMERR).
+const XA_RECOVER_REFUSED: u16 = 1401;
+
 /// An XA transaction that is prepared now and was not seen preparing may bring rows that nothing shows.
 pub(super) async fn check_xa(control: &mut Connection) -> Result<(), RunError> {
     match control.query_all("XA RECOVER CONVERT XID").await {
@@ -78,7 +81,7 @@ pub(super) async fn check_xa(control: &mut Connection) -> Result<(), RunError> {
              first",
             list.len()
         ))),
-        Err(e) if e.is_access_denied() => {
+        Err(e) if e.is_access_denied() || e.server_error().is_some_and(|s| s.code == XA_RECOVER_REFUSED) => {
             tracing::warn!(
                 "without XA_RECOVER_ADMIN prepared XA transactions cannot be seen; one that commits later stops the run"
             );
