@@ -9,7 +9,7 @@ use millstream_binlog::event::Checksum;
 use millstream_binlog::{DecoderOptions, EventDecoder, GtidSet, Position};
 use tokio::sync::watch;
 
-use super::error::RunError;
+use super::error::{RunError, RunErrorKind};
 use super::events::{Core, Flow, HeldRow};
 use super::progress::Progress;
 use super::sink::{Sink, SinkEvent};
@@ -103,6 +103,8 @@ pub(super) struct LoopState {
     /// The run is ending: nothing new is read, the epoch is closed.
     ending: bool,
     stop_seen: Option<Instant>,
+    /// An event that cannot be followed: why the run ends once everything before it is delivered.
+    stopped: Option<RunError>,
     leftovers_at: Instant,
 }
 
@@ -129,6 +131,7 @@ impl LoopState {
             snapshot_began: None,
             ending: false,
             stop_seen: None,
+            stopped: None,
             leftovers_at: now.checked_add(Duration::from_secs(60)).unwrap_or(now),
         }
     }
@@ -153,7 +156,7 @@ impl<B: Backend> Driver<'_, B> {
             self.send_uploads();
             self.deliver(now)?;
             if self.is_finished().await? {
-                return Ok(());
+                return self.loop_state.stopped.take().map_or(Ok(()), Err);
             }
             self.turn(&mut tick).await?;
         }
@@ -190,7 +193,17 @@ impl<B: Backend> Driver<'_, B> {
     fn events(&mut self) -> Result<(), RunError> {
         for _ in 0..EVENTS_PER_TURN {
             let Some(raw) = self.loop_state.backlog.pop_front() else { break };
-            let flow = self.core.event(&raw)?;
+            let flow = match self.core.event(&raw) {
+                Ok(flow) => flow,
+                Err(e) if e.kind() == RunErrorKind::Stopped && self.core.step_back() => {
+                    // What came before it is delivered first.
+                    self.loop_state.stopped = Some(e);
+                    self.loop_state.ending = true;
+                    self.loop_state.backlog.clear();
+                    break;
+                }
+                Err(e) => return Err(e),
+            };
             if !self.core.outputs.uploads.is_empty() {
                 break;
             }

@@ -241,6 +241,15 @@ impl Core {
         }
     }
 
+    /// After an event that cannot be followed: goes back to the start of its transaction, if no row of it was judged.
+    /// Whether no transaction is open then.
+    pub(super) fn step_back(&mut self) -> bool {
+        if self.again.is_none() && self.ordinals.iter().all(|n| *n == 0) {
+            self.transaction = None;
+        }
+        !self.is_inside()
+    }
+
     /// One event of the stream.
     pub(super) fn event(&mut self, raw: &Bytes) -> Result<Flow, RunError> {
         let event = self.decoder.decode(raw).map_err(|e| self.broken(e))?;
