@@ -16,7 +16,7 @@ pub use heartbeat::Heartbeat;
 pub use query::{Query, StatusVars};
 pub use rows::{RowsEvent, RowsKind};
 pub use table_map::TableMap;
-pub use transaction_payload::{Compression, PayloadEvents, PayloadReader, TransactionPayload};
+pub use transaction_payload::{Compression, PayloadEvents, PayloadPlace, PayloadReader, TransactionPayload};
 pub use xa_prepare::XaPrepare;
 
 pub(crate) use format_description::PostHeaders;

@@ -115,6 +115,25 @@ impl PayloadReader {
         }
         Ok(PayloadEvents { reader: self, payload: *payload, input: payload.payload, opened: 0, frame_open: false })
     }
+
+    /// Goes on with the payload that was opened last, from where [`PayloadEvents::pause`] left it.
+    pub fn resume<'r, 'a>(
+        &'r mut self,
+        payload: &TransactionPayload<'a>,
+        place: PayloadPlace,
+    ) -> PayloadEvents<'r, 'a> {
+        let read = payload.payload.len().saturating_sub(place.left);
+        let input = payload.payload.get(read..).unwrap_or_default();
+        PayloadEvents { reader: self, payload: *payload, input, opened: place.opened, frame_open: place.frame_open }
+    }
+}
+
+/// How far a payload was read, to go on later; what was opened and not taken stays in the [`PayloadReader`].
+#[derive(Clone, Copy, Debug)]
+pub struct PayloadPlace {
+    left: usize,
+    opened: u64,
+    frame_open: bool,
 }
 
 /// The events of one payload. Memory holds one inner event and one step of decompression.
@@ -212,6 +231,12 @@ impl PayloadEvents<'_, '_> {
             return Err(Error::limit("a transaction payload", self.reader.max_payload));
         }
         Ok(())
+    }
+
+    /// Lets go of the reader and the payload; [`PayloadReader::resume`] goes on.
+    #[must_use]
+    pub const fn pause(self) -> PayloadPlace {
+        PayloadPlace { left: self.input.len(), opened: self.opened, frame_open: self.frame_open }
     }
 
     /// Bytes opened so far.

@@ -164,7 +164,7 @@ impl<B: Backend> Driver<'_, B> {
 
     async fn turn(&mut self, tick: &mut tokio::time::Interval) -> Result<(), RunError> {
         let may_read = self.may_read();
-        let has_backlog = !self.loop_state.backlog.is_empty();
+        let has_backlog = !self.loop_state.backlog.is_empty() || self.core.is_paused();
         let wants_batch = may_read && !has_backlog && self.loop_state.source.is_some();
         tokio::select! {
             biased;
@@ -192,8 +192,13 @@ impl<B: Backend> Driver<'_, B> {
     /// Judges events of the backlog until something else has to be done.
     fn events(&mut self) -> Result<(), RunError> {
         for _ in 0..EVENTS_PER_TURN {
-            let Some(raw) = self.loop_state.backlog.pop_front() else { break };
-            let flow = match self.core.event(&raw) {
+            let next = if self.core.is_paused() {
+                self.core.go_on()
+            } else {
+                let Some(raw) = self.loop_state.backlog.pop_front() else { break };
+                self.core.event(&raw)
+            };
+            let flow = match next {
                 Ok(flow) => flow,
                 Err(e) if e.kind() == RunErrorKind::Stopped && self.core.step_back() => {
                     // What came before it is delivered first.
@@ -218,7 +223,7 @@ impl<B: Backend> Driver<'_, B> {
                 self.give_up_youngest();
             }
         }
-        if self.loop_state.backlog.is_empty() {
+        if self.loop_state.backlog.is_empty() && !self.core.is_paused() {
             self.loop_state.batch = None;
         }
         Ok(())

@@ -4,7 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use millstream_binlog::event::{Event, EventBody, PayloadReader, Query, RowsEvent, TableMap, TransactionPayload};
+use millstream_binlog::event::{
+    Event, EventBody, PayloadEvents, PayloadPlace, PayloadReader, Query, RowsEvent, TableMap, TransactionPayload,
+};
 use millstream_binlog::{
     ColumnValue, EventDecoder, EventHeader, Gtid, Position, Row, RowChange, SharedRow, TableSchema,
 };
@@ -75,6 +77,9 @@ struct Transaction {
     captured_rows: bool,
 }
 
+/// Events of a compressed transaction that are read before the driver looks at everything else.
+const INNER_EVENTS_PER_TURN: usize = 64;
+
 /// What an event did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
@@ -121,6 +126,8 @@ pub(super) trait Wanted: Send {
 pub(super) struct Core {
     decoder: EventDecoder,
     payload: PayloadReader,
+    /// A compressed transaction that is read in part.
+    paused: Option<(Bytes, PayloadPlace)>,
     maps: FxHashMap<u64, Mapped>,
     pub(super) tables: Vec<Captured>,
     names: Names,
@@ -167,6 +174,7 @@ impl Core {
         let mut core = Self {
             decoder,
             payload: PayloadReader::new(1 << 30, 1 << 30),
+            paused: None,
             maps: FxHashMap::default(),
             tables,
             names,
@@ -226,6 +234,7 @@ impl Core {
     pub(super) fn connection_lost(&mut self, decoder: EventDecoder) {
         self.decoder = decoder;
         self.maps.clear();
+        self.paused = None;
         if let Some(t) = self.transaction.take() {
             let mut judged = core::mem::take(&mut self.ordinals);
             if let Some((gtid, before)) = &self.again
@@ -255,23 +264,62 @@ impl Core {
         let event = self.decoder.decode(raw).map_err(|e| self.broken(e))?;
         self.follow(&event.header);
         if let EventBody::TransactionPayload(payload) = event.body {
-            let mut reader = core::mem::replace(&mut self.payload, PayloadReader::new(0, 0));
-            let result = self.inner_events(&mut reader, &payload);
-            self.payload = reader;
-            result?;
+            self.payload_events(raw, &payload, None)?;
         } else {
             self.apply(&event)?;
         }
-        Ok(if self.is_inside() { Flow::Inside } else { Flow::Boundary })
+        Ok(self.flow())
     }
 
-    fn inner_events(&mut self, reader: &mut PayloadReader, payload: &TransactionPayload<'_>) -> Result<(), RunError> {
-        let mut inner = reader.open(payload).map_err(|e| self.broken(e))?;
-        while let Some(raw) = inner.next_event().map_err(|e| self.broken(e))? {
+    const fn flow(&self) -> Flow {
+        if self.is_inside() { Flow::Inside } else { Flow::Boundary }
+    }
+
+    /// Whether a compressed transaction is read in part; [`Self::go_on`] comes before the next event.
+    pub(super) const fn is_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// The next events of a compressed transaction.
+    pub(super) fn go_on(&mut self) -> Result<Flow, RunError> {
+        if let Some((raw, place)) = self.paused.take() {
+            let event = self.decoder.decode(&raw).map_err(|e| self.broken(e))?;
+            if let EventBody::TransactionPayload(payload) = event.body {
+                self.payload_events(&raw, &payload, Some(place))?;
+            }
+        }
+        Ok(self.flow())
+    }
+
+    /// A compressed transaction may be far larger than the memory budget: it is read a part at a time.
+    fn payload_events(
+        &mut self,
+        raw: &Bytes,
+        payload: &TransactionPayload<'_>,
+        place: Option<PayloadPlace>,
+    ) -> Result<(), RunError> {
+        let mut reader = core::mem::replace(&mut self.payload, PayloadReader::new(0, 0));
+        let inner = match place {
+            Some(place) => Ok(reader.resume(payload, place)),
+            None => reader.open(payload),
+        };
+        let place = inner.map_err(|e| self.broken(e)).and_then(|inner| self.inner_events(inner));
+        self.payload = reader;
+        self.paused = place?.map(|place| (raw.clone(), place));
+        Ok(())
+    }
+
+    /// Where it paused, or `None` at the end.
+    fn inner_events(&mut self, mut inner: PayloadEvents<'_, '_>) -> Result<Option<PayloadPlace>, RunError> {
+        for _ in 0..INNER_EVENTS_PER_TURN {
+            let Some(raw) = inner.next_event().map_err(|e| self.broken(e))? else { return Ok(None) };
             let event = self.decoder.decode_inner(&raw).map_err(|e| self.broken(e))?;
             self.apply(&event)?;
+            if !self.outputs.uploads.is_empty() {
+                break;
+            }
         }
-        Ok(())
+        Ok(Some(inner.pause()))
     }
 
     fn broken(&self, e: millstream_binlog::Error) -> RunError {
