@@ -107,6 +107,10 @@ async fn existing(
     let Some(there) = client.describe_table(database, table).await? else {
         return Ok("will be created".to_owned());
     };
+    if !fresh {
+        // The run compares it with the table as the state has it: the source's may be a later one.
+        return Ok("is continued".to_owned());
+    }
     let differences = target.compare(&there);
     if !differences.is_empty() {
         found.problems.push(format!(
@@ -115,9 +119,6 @@ async fn existing(
             differences.join("; ")
         ));
         return Ok("differs".to_owned());
-    }
-    if !fresh {
-        return Ok("is continued".to_owned());
     }
     let rows = client.count(database, table).await?;
     Ok(match (rows, on_existing) {
