@@ -1,7 +1,7 @@
 //! Runs a pipeline: starts it, keeps it going over lost connections, and ends it cleanly.
 //!
-//! [`run`] repeats attempts. Each attempt begins at the last durable record ([`start`]), then loops ([`driver`]) between
-//! the source, the chunk readers, the sink and the state. Events become rows of loads in [`events`] and [`output`].
+//! [`run`] repeats attempts. Each attempt begins at the last durable record (`start`), then loops (`driver`) between
+//! the source, the chunk readers, the sink and the state. Events become rows of loads in `events` and `output`.
 
 mod driver;
 mod error;
