@@ -117,6 +117,8 @@ struct Table {
 pub struct Merge<R> {
     rules: Rules,
     tables: BTreeMap<TableId, Table>,
+    /// How many tables are ahead of the stream.
+    ahead: usize,
     chunks: BTreeMap<ChunkId, Chunk<R>>,
     next_chunk: u64,
     /// S0 and every transaction that ended since.
@@ -134,6 +136,7 @@ impl<R> Merge<R> {
         Self {
             rules,
             tables: BTreeMap::new(),
+            ahead: 0,
             chunks: BTreeMap::new(),
             next_chunk: 1,
             judged: start,
@@ -148,6 +151,7 @@ impl<R> Merge<R> {
     pub fn add_table(&mut self, table: TableId, done: &[KeyRange], keep_emitting: bool, ahead: Option<Coordinate>) {
         let ranges = RangeSet::with_done(done);
         let keep_emitting = keep_emitting && !ranges.is_live();
+        self.ahead = self.ahead.saturating_add(usize::from(ahead.is_some()));
         self.tables.insert(table, Table { ranges, keep_emitting, ahead });
     }
 
@@ -205,7 +209,7 @@ impl<R> Merge<R> {
     /// Whether any table was delivered further than the stream is.
     #[must_use]
     pub fn is_any_ahead(&self) -> bool {
-        self.tables.values().any(|t| t.ahead.is_some())
+        self.ahead > 0
     }
 
     /// Where a table stands when the stream is at `here`: the end of a load that is cut here. A table that was delivered
@@ -404,10 +408,14 @@ impl<R> Merge<R> {
             self.judged.insert(gtid);
         }
         self.advance(position);
+        if self.ahead == 0 {
+            return;
+        }
         let judged = &self.judged;
         for t in self.tables.values_mut() {
             if t.ahead.as_ref().is_some_and(|c| c.is_reached_by(judged)) {
                 t.ahead = None;
+                self.ahead = self.ahead.saturating_sub(1);
             }
         }
     }
@@ -440,7 +448,7 @@ impl<R> Merge<R> {
     }
 
     fn due(&self) -> Option<ChunkId> {
-        if !self.is_between() {
+        if self.chunks.is_empty() || !self.is_between() {
             return None;
         }
         let mut at = self.position.clone()?;

@@ -23,6 +23,9 @@ use crate::merge::{ChangeKind, Entry, Merge, TableId, Verdict};
 use crate::schema::ddl::{self, Classified};
 use crate::snapshot::values::select_values;
 
+/// Table maps that are kept at most.
+const TABLE_MAPS: usize = 10_000;
+
 /// A row that waits: read by a chunk, or held from the stream.
 #[derive(Debug)]
 pub(super) enum HeldRow {
@@ -151,7 +154,6 @@ pub(super) struct Core {
     late: BTreeSet<(String, String)>,
     wanted: Box<dyn Wanted>,
     key: Vec<u8>,
-    filtered_ids_limit: usize,
 }
 
 impl Core {
@@ -193,7 +195,6 @@ impl Core {
             late: BTreeSet::new(),
             wanted,
             key: Vec::new(),
-            filtered_ids_limit: 10_000,
         };
         core.refresh_groups();
         core
@@ -427,6 +428,10 @@ impl Core {
                  last durable record"
             )));
         }
+        // Between transactions every table will be named again before its rows.
+        if self.maps.len() >= TABLE_MAPS {
+            self.maps.clear();
+        }
         self.ordinals.fill(0);
         self.transaction =
             Some(Transaction { gtid, text: gtid.to_string(), ts_micros, begun: false, captured_rows: false });
@@ -532,9 +537,6 @@ impl Core {
 
     fn table_map(&mut self, map: &TableMap<'_>) -> Result<(), RunError> {
         let id = map.table_id;
-        if self.maps.len() >= self.filtered_ids_limit {
-            self.maps.clear();
-        }
         let (database, table) = (map.database, map.table);
         let name = (database.to_owned(), table.to_owned());
         if let Some(&index) = self.names.tables.get(&name) {
