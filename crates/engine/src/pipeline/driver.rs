@@ -267,6 +267,11 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     async fn lost(&mut self, e: millstream_wire::Error) -> Result<(), RunError> {
+        if e.server_error().is_some_and(|e| e.message.contains("more GTIDs than")) {
+            // A transaction can be sent before the source lists it as executed. The next start waits for that, and
+            // stops by name if the source really lacks it.
+            return Err(RunError::away(format!("the source does not list what it sent: {e}")).because(e));
+        }
         if e.is_position_lost() {
             let missing = super::start::missing_set(&self.plan, self.core.merge.judged()).await;
             return Err(RunError::stopped(format!(

@@ -6,7 +6,7 @@ mod targets;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use millstream_doris_sink::client::DorisClient;
 use millstream_wire::Connection;
@@ -70,7 +70,8 @@ pub(super) async fn attempt<B: Backend>(
     total: &mut Report,
     stop: watch::Receiver<bool>,
 ) -> Result<(), RunError> {
-    let connect = config.source.connect_options();
+    // A peer that is gone without a word must not hold a reader for ever; the stream has its own rule.
+    let connect = config.source.connect_options().read_timeout(Some(Duration::from_secs(300)));
     let mut control = Connection::connect(&connect).await.map_err(away)?;
     reader::session_setup(&mut control).await.map_err(unread)?;
     let mut facts = source_facts(&mut control).await?;

@@ -22,19 +22,17 @@ pub(super) struct SourceFacts {
 }
 
 pub(super) fn unread(e: ReadError) -> RunError {
-    match e.connection() {
-        Some(cause) if cause.is_auth() || cause.is_access_denied() => {
-            RunError::stopped(format!("the source refuses: {e}")).because(e)
-        }
-        _ => RunError::away(format!("the source is away: {e}")).because(e),
+    if e.is_retryable() || e.connection().is_some_and(millstream_wire::Error::is_transport) {
+        return RunError::away(format!("the source is away: {e}")).because(e);
     }
+    RunError::stopped(format!("the source refuses: {e}")).because(e)
 }
 
 pub(super) fn away(e: millstream_wire::Error) -> RunError {
-    if e.is_auth() || e.is_access_denied() {
-        return RunError::stopped(format!("the source refuses: {e}")).because(e);
+    if e.is_retryable() || e.is_transport() {
+        return RunError::away(format!("the source is away: {e}")).because(e);
     }
-    RunError::away(format!("the source is away: {e}")).because(e)
+    RunError::stopped(format!("the source refuses: {e}")).because(e)
 }
 
 pub(super) async fn source_facts(connection: &mut Connection) -> Result<SourceFacts, RunError> {
