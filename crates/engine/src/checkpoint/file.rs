@@ -26,14 +26,19 @@ impl FileBackend {
             source: e.into(),
         })?;
         let path = dir.join("millstream.redb");
-        let db = Database::create(&path).map_err(|e| match e {
+        let mut db = Database::create(&path).map_err(|e| match e {
             DatabaseError::DatabaseAlreadyOpen => StoreError::Locked { path: dir.display().to_string() },
             DatabaseError::Storage(redb::StorageError::Io(e)) if e.kind() != std::io::ErrorKind::InvalidData => {
                 StoreError::Io { path: path.display().to_string(), action: "opened", source: e.into() }
             }
             other => StoreError::Corrupt { key: path.display().to_string(), reason: other.to_string() },
         })?;
-        Ok(Self { path, db })
+        // Damage that redb would meet much later, or never.
+        let broken = |reason: String| StoreError::Corrupt { key: path.display().to_string(), reason };
+        match db.check_integrity() {
+            Ok(_) => Ok(Self { path, db }),
+            Err(e) => Err(broken(e.to_string())),
+        }
     }
 
     fn failed<E: core::error::Error + Send + Sync + 'static>(
@@ -99,6 +104,25 @@ mod tests {
         let again = FileBackend::open(dir.path()).unwrap();
         assert_eq!(again.value("b").unwrap().as_deref(), Some("2"));
         assert_eq!(again.read().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_state_that_was_cut_or_overwritten_at_the_start_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut first = FileBackend::open(dir.path()).unwrap();
+        first.write(&[("a".to_owned(), "1".to_owned())]).unwrap();
+        drop(first);
+        let file = dir.path().join("millstream.redb");
+        let whole = std::fs::read(&file).unwrap();
+        let mut overwritten = whole.clone();
+        overwritten[..64].fill(0xa5);
+        for bytes in [&overwritten, &whole[..5000]] {
+            std::fs::write(&file, bytes).unwrap();
+            let Err(error) = FileBackend::open(dir.path()) else { panic!("it was taken") };
+            assert!(error.to_string().contains("millstream.redb"), "{error}");
+        }
+        std::fs::write(&file, &whole).unwrap();
+        assert_eq!(FileBackend::open(dir.path()).unwrap().read().unwrap().len(), 1);
     }
 
     #[test]

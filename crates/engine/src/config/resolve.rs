@@ -72,6 +72,8 @@ fn name(p: &mut Problems, name: Option<String>) -> String {
             p.push("name", format!("\"{}\" is not allowed: {form}", name.escape_debug()));
             String::new()
         }
+        // Said already if it could not be read.
+        None if p.mentions("name") => String::new(),
         None => {
             p.push("name", format!("is missing: the pipeline's name, {form}"));
             String::new()
