@@ -177,6 +177,7 @@ fn zero_dates_stop_become_null_or_the_epoch() {
     let output = run(&mut rig, "fail");
     assert_eq!(output.exit.code, 1, "{}", output.stderr);
     assert!(output.stderr.contains("on_invalid_date") && output.stderr.contains("id=8"), "{}", output.stderr);
+    assert_eq!(rig.sim.row_count("log_va_zero", "t"), 3, "what came before is delivered");
     let output = run(&mut rig, "epoch");
     assert!(output.exit.success(), "{}", output.stderr);
     assert_eq!(row(&rig, "8"), text(["1970-01-01", "1970-01-01 00:00:00"]));

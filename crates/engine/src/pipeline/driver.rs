@@ -207,7 +207,7 @@ impl<B: Backend> Driver<'_, B> {
                     self.loop_state.backlog.clear();
                     break;
                 }
-                Err(e) => return Err(e),
+                Err(e) => return Err(e.inside(self.core.open_transaction())),
             };
             if !self.core.outputs.uploads.is_empty() {
                 break;

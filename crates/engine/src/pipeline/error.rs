@@ -1,11 +1,14 @@
 use core::fmt;
 
+use millstream_binlog::Gtid;
+
 /// Why a run ended before it was asked to.
 pub struct RunError(Box<Inner>);
 
 struct Inner {
     kind: RunErrorKind,
     text: String,
+    inside: Option<Gtid>,
     source: Option<Box<dyn core::error::Error + Send + Sync>>,
 }
 
@@ -38,7 +41,19 @@ impl RunError {
     }
 
     fn of(kind: RunErrorKind, text: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, text: text.into(), source: None }))
+        Self(Box::new(Inner { kind, text: text.into(), inside: None, source: None }))
+    }
+
+    /// Notes that transaction `gtid` was open and had rows in the output already.
+    #[must_use]
+    pub(super) fn inside(mut self, gtid: Option<Gtid>) -> Self {
+        self.0.inside = gtid;
+        self
+    }
+
+    /// The transaction that was open, when this error stopped the run for good.
+    pub(super) fn stopped_inside(&self) -> Option<Gtid> {
+        self.0.inside.filter(|_| self.0.kind == RunErrorKind::Stopped)
     }
 
     /// Adds the cause.

@@ -152,6 +152,8 @@ pub(super) struct Core {
     /// Where the stream stood at the last closed epoch.
     pub(super) closed_at: Coordinate,
     late: BTreeSet<(String, String)>,
+    /// The stream ends before this transaction.
+    pub(super) barrier: Option<Gtid>,
     wanted: Box<dyn Wanted>,
     key: Vec<u8>,
 }
@@ -193,6 +195,7 @@ impl Core {
             prepared,
             closed_at,
             late: BTreeSet::new(),
+            barrier: None,
             wanted,
             key: Vec::new(),
         };
@@ -258,6 +261,11 @@ impl Core {
             self.transaction = None;
         }
         !self.is_inside()
+    }
+
+    /// The transaction that is open.
+    pub(super) fn open_transaction(&self) -> Option<Gtid> {
+        self.transaction.as_ref().map(|t| t.gtid)
     }
 
     /// One event of the stream.
@@ -427,6 +435,9 @@ impl Core {
                 "the source does not send transaction {lost} again, in which the connection was lost: going back to the \
                  last durable record"
             )));
+        }
+        if self.barrier == Some(gtid) {
+            return Err(self.stop(format_args!("transaction {gtid} cannot be followed")));
         }
         // Between transactions every table will be named again before its rows.
         if self.maps.len() >= TABLE_MAPS {

@@ -15,6 +15,7 @@ mod workers;
 
 use std::time::{Duration, Instant};
 
+use millstream_binlog::Gtid;
 use tokio::sync::watch;
 
 pub use error::{RunError, RunErrorKind};
@@ -42,13 +43,27 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
     let mut total = Report::default();
     let mut goal = None;
+    // The transaction that cannot be followed, and why.
+    let mut barrier: Option<(Gtid, RunError)> = None;
     loop {
         let began = Instant::now();
-        let attempt = start::attempt(config, options, &mut store, &mut goal, &mut total, stop.clone());
-        let error = match Box::pin(attempt).await {
-            Ok(()) => return Ok(total),
-            Err(e) if e.kind() == RunErrorKind::Away => e,
-            Err(e) => return Err(e),
+        let before = barrier.as_ref().map(|(gtid, _)| *gtid);
+        let attempt = start::attempt(config, options, &mut store, &mut goal, &mut total, stop.clone(), before);
+        let error = match (Box::pin(attempt).await, barrier.take()) {
+            (Err(e), barred) if e.kind() == RunErrorKind::Away => {
+                barrier = barred;
+                e
+            }
+            // However it ended: nothing behind the barrier can be delivered.
+            (_, Some((_, stopped))) => return Err(stopped),
+            (Ok(()), None) => return Ok(total),
+            (Err(e), None) => {
+                let Some(gtid) = e.stopped_inside() else { return Err(e) };
+                // Rows of the transaction are among those of earlier ones: once more, and only up to it, so that what came
+                // before is delivered.
+                barrier = Some((gtid, e));
+                continue;
+            }
         };
         if *stop.borrow() {
             return Err(error.for_good());

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use millstream_binlog::Gtid;
 use millstream_doris_sink::client::DorisClient;
 use millstream_wire::Connection;
 use tokio::sync::watch;
@@ -61,7 +62,7 @@ fn new_uuid() -> Result<String, RunError> {
     Ok(format!("{}-{}-{}-{}-{}", part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)))
 }
 
-/// One attempt: from the last durable record to the goal, a stop, or an error.
+/// One attempt: from the last durable record to the goal, a stop, transaction `barrier`, or an error.
 pub(super) async fn attempt<B: Backend>(
     config: &Config,
     options: &RunOptions,
@@ -69,6 +70,7 @@ pub(super) async fn attempt<B: Backend>(
     goal: &mut Option<Goal>,
     total: &mut Report,
     stop: watch::Receiver<bool>,
+    barrier: Option<Gtid>,
 ) -> Result<(), RunError> {
     // A peer that is gone without a word must not hold a reader for ever; the stream has its own rule.
     let connect = config.source.connect_options().read_timeout(Some(Duration::from_secs(300)));
@@ -185,6 +187,7 @@ pub(super) async fn attempt<B: Backend>(
     let mut core =
         Core::new(stream_decoder(), captured, merge, delivery, outputs, prepared, stream, wanted, facts.case);
     core.report = core::mem::take(total);
+    core.barrier = barrier;
     let sink = sink(config, doris, &state, &targets, era).await?;
     let plan = StreamPlan {
         connect: connect.clone(),
