@@ -15,8 +15,8 @@ use crate::engine::{Engine, Home};
 use crate::server::{Endpoint, REPL_PASSWORD, Server};
 use crate::workload::{Counts, Running, Workload};
 
-/// Transactions a second of all writers.
-const RATE: f64 = 400.0;
+/// Transactions a second of all writers, as far as the machine goes along, and those of a small demo.
+const RATES: [f64; 2] = [1000.0, 400.0];
 /// Nothing new in any target for so long: something is wrong.
 const STALL: Duration = Duration::from_secs(120);
 /// For SIGTERM, and for the run that ends by itself.
@@ -116,7 +116,7 @@ impl<'d> Drive<'d> {
         let in_snapshot = plan.iter().filter(|moment| **moment == Moment::Snapshot).count();
         self.show.step("the writers and the engine start");
         self.began = Instant::now();
-        self.writers = Some(workload.start(&self.endpoint, Some(RATE)));
+        self.writers = Some(workload.start(&self.endpoint, Some(RATES[usize::from(is_small(self.options))])));
         self.start(&["run"])?;
         let mut rest = plan[in_snapshot..].to_vec();
         for n in 0..in_snapshot {
