@@ -553,3 +553,52 @@ fn two_engines_with_one_identity() {
     clean(&output);
     assert_eq!(lines(&one), rows);
 }
+
+#[test]
+fn a_source_that_lost_what_was_replicated() {
+    let Some(server) = or_skip(Server::start(ServerOptions::new())) else { return };
+    table(&server, "bi_lost");
+    let mut rig = Rig::new(&server, &["bi_lost.*"]);
+    rig.run_well();
+    let uuid = server.value("SELECT @@server_uuid");
+    let set = executed(&server);
+    server.sql("RESET BINARY LOGS AND GTIDS; INSERT INTO bi_lost.t VALUES (3, 30)");
+    let output = rig.run();
+    assert!([REFUSED, STOPPED].contains(&output.exit.code), "{}", output.stderr);
+    let missing = format!("{uuid}:2-{}", set.rsplit('-').next().unwrap());
+    says(&output, output.exit.code, &[&missing, "source.url", "new state directory"]);
+    assert_eq!(rig.sim.row_count("up_bi_lost", "t"), 2, "nothing was written");
+    std::fs::remove_dir_all(rig.home.path().join("state")).unwrap();
+    rig.sink = "on_existing = \"truncate\"".to_owned();
+    mended(&rig, &server, "bi_lost", &["t"]);
+}
+
+#[test]
+fn doris_goes_bad_while_the_engine_runs() {
+    let Some(server) = server::shared() else { return };
+    table(server, "bi_quota");
+    let rig = Rig::new(server, &["bi_quota.*"]);
+    let mut engine = rig.spawn();
+    wait_for_rows(&rig.sim, &mut engine, "log_bi_quota", "t", 2);
+    // Full for a while: it says so, and goes on by itself when there is room.
+    rig.sim.set_quota_full("log_bi_quota", true);
+    server.sql("INSERT INTO bi_quota.t VALUES (3, 30)");
+    engine.wait_for_log("the refusal", PATIENCE / 4, |log| log.contains("quota"));
+    assert_eq!(rig.sim.row_count("log_bi_quota", "t"), 2);
+    rig.sim.set_quota_full("log_bi_quota", false);
+    wait_for_rows(&rig.sim, &mut engine, "log_bi_quota", "t", 3);
+    engine.sigterm().unwrap();
+    let output = engine.finish(PATIENCE);
+    assert!(output.exit.success(), "{}", output.stderr);
+    clean(&output);
+    mended(&rig, server, "bi_quota", &["t"]);
+
+    // A target that somebody dropped is not made again silently: its rows would be missing.
+    rig.sim.sql("DROP TABLE up_bi_quota.t").unwrap();
+    server.sql("INSERT INTO bi_quota.t VALUES (4, 40)");
+    let output = rig.run();
+    assert!([REFUSED, STOPPED].contains(&output.exit.code), "{}", output.stderr);
+    says(&output, output.exit.code, &["up_bi_quota.t", "gone", "new state directory"]);
+    assert!(rig.sim.schema("up_bi_quota", "t").is_none());
+    assert_eq!(rig.sim.row_count("log_bi_quota", "t"), 3, "nothing was written");
+}
