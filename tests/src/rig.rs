@@ -105,6 +105,7 @@ dir = "state"
     pub fn run_well(&self) -> Output {
         let output = self.run();
         assert!(output.exit.success(), "{:?}\n{}", output.exit, output.stderr);
+        assert_balanced(&output.stdout);
         output
     }
 
@@ -218,4 +219,14 @@ dir = "state"
             assert!(faults.is_empty(), "{table}: {} faults in the log, such as {first:#?}", faults.len());
         }
     }
+}
+
+/// Fails unless every change that came in was emitted or dropped by a rule that has a name (the last line of
+/// `run --json`).
+#[track_caller]
+fn assert_balanced(stdout: &str) {
+    let report: serde_json::Value = serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap();
+    let count = |value: &serde_json::Value| value.as_u64().unwrap();
+    let dropped: u64 = report["changes_dropped"].as_object().unwrap().values().map(count).sum();
+    assert_eq!(count(&report["changes_in"]), count(&report["changes_emitted"]) + dropped, "{report}");
 }

@@ -18,7 +18,7 @@ use super::output::Outputs;
 use super::report::Report;
 use super::workers::Access;
 use crate::config::NameCase;
-use crate::delivery::{Coordinate, Delivery, Extra, Partial, TargetChange, TargetState};
+use crate::delivery::{Coordinate, Delivery, Extra, Partial, TargetChange};
 use crate::merge::{ChangeKind, Entry, Merge, TableId, Verdict};
 use crate::schema::ddl::{self, Classified};
 use crate::snapshot::values::select_values;
@@ -816,11 +816,7 @@ impl Core {
             if !(t.dirty || t.loaded) {
                 continue;
             }
-            let state = TargetState {
-                ahead: self.merge.ahead(t.group).cloned(),
-                done: self.merge.durable_ranges(t.group),
-                may_hold_more: self.merge.keeps_emitting(t.group),
-            };
+            let state = self.merge.checkpoint(t.group);
             let previous = core::mem::replace(&mut t.last, state.clone());
             changes.push(TargetChange { target: t.no, previous, next: state });
             t.dirty = false;
