@@ -62,6 +62,15 @@ impl EventDecoder {
         self.event(header, body.unwrap_or_default(), place)
     }
 
+    /// Decodes an event that [`decode`](Self::decode) has taken before, without computing its checksum again: for a large
+    /// [`TransactionPayload`] that is read a part at a time.
+    pub fn decode_again<'a>(&self, raw: &'a [u8]) -> Result<Event<'a>, Error> {
+        let (header, place) = self.header(raw)?;
+        let crc = if self.checksum == Checksum::Crc32 { CRC_LEN } else { 0 };
+        let body = raw.get(EventHeader::LEN..raw.len().saturating_sub(crc)).unwrap_or_default();
+        self.event(header, body, place)
+    }
+
     /// Decodes one event out of a [`TransactionPayload`]: it has no checksum.
     pub fn decode_inner<'a>(&self, raw: &'a [u8]) -> Result<Event<'a>, Error> {
         let (header, place) = self.header(raw)?;

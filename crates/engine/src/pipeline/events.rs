@@ -292,7 +292,7 @@ impl Core {
     /// The next events of a compressed transaction.
     pub(super) fn go_on(&mut self) -> Result<Flow, RunError> {
         if let Some((raw, place)) = self.paused.take() {
-            let event = self.decoder.decode(&raw).map_err(|e| self.broken(e))?;
+            let event = self.decoder.decode_again(&raw).map_err(|e| self.broken(e))?;
             if let EventBody::TransactionPayload(payload) = event.body {
                 self.payload_events(&raw, &payload, Some(place))?;
             }
