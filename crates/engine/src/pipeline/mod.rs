@@ -49,7 +49,13 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
         let began = Instant::now();
         let before = barrier.as_ref().map(|(gtid, _)| *gtid);
         let attempt = start::attempt(config, options, &mut store, &mut goal, &mut total, stop.clone(), before);
-        let error = match (Box::pin(attempt).await, barrier.take()) {
+        let ended = tokio::select! {
+            ended = Box::pin(attempt) => ended,
+            () = overdue(stop.clone()) => Err(RunError::stopped(
+                "stopped while the source or the sink did not answer; the next start goes on from the last durable record",
+            )),
+        };
+        let error = match (ended, barrier.take()) {
             (Err(e), barred) if e.kind() == RunErrorKind::Away => {
                 barrier = barred;
                 e
@@ -84,6 +90,15 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
             _ = stop.changed() => return Err(error.for_good()),
         }
     }
+}
+
+/// Long after a stop was asked for: an attempt ends by itself well before, unless a peer keeps it waiting.
+async fn overdue(mut stop: watch::Receiver<bool>) {
+    // The sender lives as long as the process.
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        return std::future::pending().await;
+    }
+    tokio::time::sleep(Duration::from_secs(150)).await;
 }
 
 fn stop_on_signals() -> Result<watch::Receiver<bool>, RunError> {

@@ -1,0 +1,152 @@
+//! Chunks enter, loads are cut, epochs are closed: what belongs between transactions.
+
+use std::sync::Arc;
+
+use millstream_binlog::{ColumnValue, TableSchema};
+use millstream_doris_sink::{Op, RowMeta};
+
+use super::{Core, HeldRow};
+use crate::delivery::{Coordinate, Extra, Partial, TargetChange};
+use crate::merge::{Entry, TableId};
+use crate::pipeline::error::RunError;
+use crate::snapshot::values::select_values;
+
+impl Core {
+    /// Brings every chunk that is due into the output. Between transactions only.
+    pub(in crate::pipeline) fn entries(&mut self) -> Result<u64, RunError> {
+        let mut entered = 0u64;
+        while let Some(table) = self.merge.entry_due() {
+            // A load that was cut inside a chunk would have an end that is nobody's, so cut before it where needed.
+            let targets = self.targets_of(table);
+            let half = self.outputs.flush_bytes / 2;
+            for target in &targets {
+                if self.outputs.batch_bytes(*target) > half {
+                    self.cut(*target)?;
+                }
+            }
+            let Some(entry) = self.merge.entry() else { break };
+            self.enter(entry, &targets)?;
+            entered = entered.saturating_add(1);
+            if self.merge.is_live(table)
+                && let Some(t) = self.tables.iter().find(|t| t.groups.iter().any(|g| g.id == table))
+            {
+                tracing::info!(table = format!("{}.{}", t.schema.database, t.schema.table), "table is live");
+            }
+        }
+        if entered > 0 {
+            self.refresh_groups();
+        }
+        Ok(entered)
+    }
+
+    pub(super) fn enter(&mut self, entry: Entry<HeldRow>, targets: &[usize]) -> Result<(), RunError> {
+        let Some(schema) =
+            self.tables.iter().find(|t| t.groups.iter().any(|g| g.id == entry.table)).map(|t| Arc::clone(&t.schema))
+        else {
+            return Ok(());
+        };
+        self.report.chunks = self.report.chunks.saturating_add(1);
+        for (number, (_, row)) in entry.rows.iter().enumerate() {
+            let meta = RowMeta {
+                seq: self.outputs.sequence.next()?,
+                op: Op::Read,
+                gtid: None,
+                file: &self.file,
+                pos: self.offset,
+                row: u32::try_from(number).unwrap_or(u32::MAX),
+                ts_micros: None,
+            };
+            for target in targets {
+                match row {
+                    HeldRow::Select(row) => {
+                        self.outputs.emit(*target, &meta, None, Some(selected(&schema, row)))?;
+                    }
+                    HeldRow::Stream(row) => {
+                        self.outputs.emit(*target, &meta, None, Some(row.row().values()))?;
+                    }
+                }
+            }
+        }
+        let rows = u64::try_from(entry.rows.len()).unwrap_or(u64::MAX);
+        self.report.snapshot_rows = self.report.snapshot_rows.saturating_add(rows);
+        for target in targets {
+            if let Some(t) = self.outputs.targets.get_mut(*target) {
+                t.dirty = true;
+            }
+            if self.outputs.batch_bytes(*target) >= self.outputs.flush_bytes {
+                self.cut(*target)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn targets_of(&self, table: TableId) -> Vec<usize> {
+        self.tables.iter().flat_map(|t| &t.groups).find(|g| g.id == table).map_or_else(Vec::new, |g| g.targets.clone())
+    }
+
+    /// Where the stream stands, between transactions or (for one table) inside one.
+    pub(super) fn here(&self, source: usize) -> Coordinate {
+        let open = self.transaction.as_ref().map(|t| t.gtid);
+        let lost = self.again.as_ref();
+        let seen = self.ordinals.get(source).copied().unwrap_or(0);
+        let before = lost.and_then(|(_, judged)| judged.get(source)).copied().unwrap_or(0);
+        let partial = open.or_else(|| lost.map(|(gtid, _)| *gtid)).map(|gtid| Partial { gtid, rows: seen.max(before) });
+        Coordinate { gtids: self.merge.judged().clone(), partial }
+    }
+
+    /// Cuts a load from one target's batch, now.
+    pub(in crate::pipeline) fn cut(&mut self, target: usize) -> Result<(), RunError> {
+        let Some(t) = self.outputs.targets.get(target) else { return Ok(()) };
+        let (group, source) = (t.group, t.source);
+        let at = self.merge.place(group, self.here(source));
+        self.outputs.seal(target, &mut self.delivery, at, self.merge.durable_ranges(group))
+    }
+
+    /// Completes the report with where the run stands.
+    pub(in crate::pipeline) fn finish_report(&mut self) {
+        self.report.position = self.merge.position().map(ToString::to_string);
+        self.report.gtids = self.closed_at.gtids.to_string();
+        self.report.rows_sent = self.report.rows_sent.saturating_add(core::mem::take(&mut self.outputs.rows_sent));
+        let collapsed = core::mem::take(&mut self.outputs.rows_collapsed);
+        self.report.rows_collapsed = self.report.rows_collapsed.saturating_add(collapsed);
+    }
+
+    /// Closes the filling epoch, between transactions. `false` if it could not be closed yet or there is nothing in it.
+    pub(in crate::pipeline) fn close_epoch(&mut self, output_bytes: Option<u64>) -> Result<bool, RunError> {
+        if !self.delivery.may_close() || self.is_inside() {
+            return Ok(false);
+        }
+        let next = Coordinate::boundary(self.merge.judged().clone());
+        let dirty = self.outputs.targets.iter().any(|t| t.dirty);
+        if !dirty && !self.outputs.emitted && !self.delivery.has_loads() && next == self.closed_at {
+            return Ok(false);
+        }
+        for target in 0..self.outputs.targets.len() {
+            self.cut(target)?;
+        }
+        let mut changes = Vec::new();
+        for t in &mut self.outputs.targets {
+            if !(t.dirty || t.loaded) {
+                continue;
+            }
+            let state = self.merge.checkpoint(t.group);
+            let previous = core::mem::replace(&mut t.last, state.clone());
+            changes.push(TargetChange { target: t.no, previous, next: state });
+            t.dirty = false;
+            t.loaded = false;
+        }
+        let previous = core::mem::replace(&mut self.closed_at, next.clone());
+        self.outputs.emitted = false;
+        let before = core::mem::replace(&mut self.closed_prepared, self.prepared.clone());
+        let extra = Extra { output_bytes, prepared: self.prepared.union(&before).cloned().collect() };
+        Ok(self.delivery.close(previous, next, changes, extra))
+    }
+}
+
+/// The values of a row that [`crate::snapshot::reader`] has checked.
+fn selected<'r>(
+    schema: &'r TableSchema,
+    row: &'r millstream_wire::Row,
+) -> impl Iterator<Item = (usize, ColumnValue<'r>)> + Clone {
+    select_values(schema, row).enumerate().filter_map(|(i, value)| Some((i, value.ok()?)))
+}

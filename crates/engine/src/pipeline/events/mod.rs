@@ -1,0 +1,396 @@
+//! The stream's events, one by one: transactions, verdicts, and what goes to the targets. No sockets, no clock.
+
+mod epoch;
+mod rows;
+mod transaction;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use millstream_binlog::event::{Event, EventBody, PayloadEvents, PayloadPlace, PayloadReader, TransactionPayload};
+use millstream_binlog::{EventDecoder, EventHeader, Gtid, Position, SharedRow, TableSchema};
+use rustc_hash::FxHashMap;
+
+use transaction::{Names, xid_text};
+
+use super::error::RunError;
+use super::output::Outputs;
+use super::report::Report;
+use super::workers::Access;
+use crate::config::NameCase;
+use crate::delivery::{Coordinate, Delivery};
+use crate::merge::{Merge, TableId};
+
+/// Table maps that are kept at most.
+const TABLE_MAPS: usize = 10_000;
+
+/// A row that waits: read by a chunk, or held from the stream.
+#[derive(Debug)]
+pub(super) enum HeldRow {
+    /// From a chunk's SELECT.
+    Select(millstream_wire::Row),
+    /// From the stream, in bytes of its own.
+    Stream(SharedRow),
+}
+
+/// Targets of one table that stand at the same place.
+pub(super) struct Group {
+    pub(super) id: TableId,
+    pub(super) targets: Vec<usize>,
+    /// Every change is emitted without a look at its key.
+    plain: bool,
+}
+
+impl Group {
+    pub(super) const fn new(id: TableId, targets: Vec<usize>) -> Self {
+        Self { id, targets, plain: false }
+    }
+}
+
+/// A captured table.
+pub(super) struct Captured {
+    pub(super) schema: Arc<TableSchema>,
+    pub(super) access: Arc<Access>,
+    pub(super) groups: Vec<Group>,
+}
+
+/// What a TABLE_MAP's id stands for.
+enum Mapped {
+    Captured {
+        table: usize,
+        schema: Arc<TableSchema>,
+        /// The map's own bytes: an equal map needs no second look.
+        definition: Box<[u8]>,
+    },
+    /// Matches the configuration but is not captured: it appeared later.
+    Late,
+    Other,
+}
+
+/// The open transaction.
+struct Transaction {
+    gtid: Gtid,
+    text: String,
+    ts_micros: Option<u64>,
+    /// A BEGIN came: it ends by XID, COMMIT, ROLLBACK or XA PREPARE, not with its first statement.
+    begun: bool,
+    /// An XA transaction's xid, from XA START or XA PREPARE.
+    captured_rows: bool,
+}
+
+/// Events of a compressed transaction that are read before the driver looks at everything else.
+const INNER_EVENTS_PER_TURN: usize = 64;
+
+/// What an event did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// A transaction is open.
+    Inside,
+    /// No transaction is open.
+    Boundary,
+}
+
+/// Which tables the configuration wants, for tables that appear later.
+pub(super) trait Wanted: Send {
+    fn wants(&self, database: &str, table: &str) -> bool;
+}
+
+pub(super) struct Core {
+    decoder: EventDecoder,
+    payload: PayloadReader,
+    /// A compressed transaction that is read in part.
+    paused: Option<(Bytes, PayloadPlace)>,
+    maps: FxHashMap<u64, Mapped>,
+    pub(super) tables: Vec<Captured>,
+    names: Names,
+    pub(super) merge: Merge<HeldRow>,
+    pub(super) delivery: Delivery,
+    pub(super) outputs: Outputs,
+    pub(super) report: Report,
+    file: Arc<str>,
+    offset: u64,
+    transaction: Option<Transaction>,
+    /// Per table: changes of the open transaction seen so far.
+    ordinals: Vec<u32>,
+    /// After a lost connection: the transaction that was open, and how many changes of each table were judged.
+    again: Option<(Gtid, Vec<u32>)>,
+    /// XA transactions prepared with no captured row.
+    prepared: BTreeSet<String>,
+    /// The same at the last closed epoch.
+    closed_prepared: BTreeSet<String>,
+    /// Where the stream stood at the last closed epoch.
+    pub(super) closed_at: Coordinate,
+    late: BTreeSet<(String, String)>,
+    /// The stream ends before this transaction.
+    pub(super) barrier: Option<Gtid>,
+    wanted: Box<dyn Wanted>,
+    key: Vec<u8>,
+}
+
+impl Core {
+    #[allow(clippy::too_many_arguments, reason = "built in one place from the parts that outlive it")]
+    pub(super) fn new(
+        decoder: EventDecoder,
+        tables: Vec<Captured>,
+        merge: Merge<HeldRow>,
+        delivery: Delivery,
+        outputs: Outputs,
+        prepared: BTreeSet<String>,
+        closed_at: Coordinate,
+        wanted: Box<dyn Wanted>,
+        case: NameCase,
+    ) -> Self {
+        let names =
+            tables.iter().enumerate().map(|(i, t)| ((t.schema.database.clone(), t.schema.table.clone()), i)).collect();
+        let names = Names { tables: names, case };
+        let ordinals = vec![0; tables.len()];
+        let mut core = Self {
+            decoder,
+            payload: PayloadReader::new(1 << 30, 1 << 30),
+            paused: None,
+            maps: FxHashMap::default(),
+            tables,
+            names,
+            merge,
+            delivery,
+            outputs,
+            report: Report::default(),
+            file: Arc::from(""),
+            offset: 0,
+            transaction: None,
+            ordinals,
+            again: None,
+            closed_prepared: prepared.clone(),
+            prepared,
+            closed_at,
+            late: BTreeSet::new(),
+            barrier: None,
+            wanted,
+            key: Vec::new(),
+        };
+        core.refresh_groups();
+        core
+    }
+
+    /// Whether a transaction is open, or was open when the connection was lost.
+    pub(super) const fn is_inside(&self) -> bool {
+        self.transaction.is_some() || self.again.is_some()
+    }
+
+    /// Whether everything judged is in a closed epoch.
+    pub(super) fn is_clean(&self) -> bool {
+        let targets = self.outputs.targets.iter().all(|t| !t.dirty);
+        targets && !self.outputs.emitted && !self.delivery.has_loads() && self.closed_at.gtids == *self.merge.judged()
+    }
+
+    /// Whether every table is live.
+    pub(super) fn is_live(&self) -> bool {
+        self.tables.iter().flat_map(|t| &t.groups).all(|g| self.merge.is_live(g.id))
+    }
+
+    /// How many tables are live.
+    pub(super) fn live_tables(&self) -> usize {
+        self.tables.iter().filter(|t| t.groups.iter().all(|g| self.merge.is_live(g.id))).count()
+    }
+
+    fn refresh_groups(&mut self) {
+        for group in self.tables.iter_mut().flat_map(|t| &mut t.groups) {
+            group.plain = self.merge.is_live(group.id) && self.merge.ahead(group.id).is_none();
+        }
+    }
+
+    fn position(&self) -> Position {
+        Position { file: Arc::clone(&self.file), offset: self.offset }
+    }
+
+    /// The connection was lost: the open transaction will come again from its start.
+    pub(super) fn connection_lost(&mut self, decoder: EventDecoder) {
+        self.decoder = decoder;
+        self.maps.clear();
+        self.paused = None;
+        if let Some(t) = self.transaction.take() {
+            let mut judged = core::mem::take(&mut self.ordinals);
+            if let Some((gtid, before)) = &self.again
+                && *gtid == t.gtid
+            {
+                // Lost again before the old place was reached.
+                for (now, before) in judged.iter_mut().zip(before) {
+                    *now = (*now).max(*before);
+                }
+            }
+            self.again = Some((t.gtid, judged));
+            self.ordinals = vec![0; self.tables.len()];
+        }
+    }
+
+    /// After an event that cannot be followed: goes back to the start of its transaction, if no row of it was judged.
+    /// Whether no transaction is open then.
+    pub(super) fn step_back(&mut self) -> bool {
+        if self.again.is_none() && self.ordinals.iter().all(|n| *n == 0) {
+            self.transaction = None;
+        }
+        !self.is_inside()
+    }
+
+    /// The transaction that is open.
+    pub(super) fn open_transaction(&self) -> Option<Gtid> {
+        self.transaction.as_ref().map(|t| t.gtid)
+    }
+
+    /// One event of the stream.
+    pub(super) fn event(&mut self, raw: &Bytes) -> Result<Flow, RunError> {
+        let event = self.decoder.decode(raw).map_err(|e| self.broken(e))?;
+        self.follow(&event.header);
+        if let EventBody::TransactionPayload(payload) = event.body {
+            self.payload_events(raw, &payload, None)?;
+        } else {
+            self.apply(&event)?;
+        }
+        Ok(self.flow())
+    }
+
+    const fn flow(&self) -> Flow {
+        if self.is_inside() { Flow::Inside } else { Flow::Boundary }
+    }
+
+    /// Whether a compressed transaction is read in part; [`Self::go_on`] comes before the next event.
+    pub(super) const fn is_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// The next events of a compressed transaction.
+    pub(super) fn go_on(&mut self) -> Result<Flow, RunError> {
+        if let Some((raw, place)) = self.paused.take() {
+            let event = self.decoder.decode_again(&raw).map_err(|e| self.broken(e))?;
+            if let EventBody::TransactionPayload(payload) = event.body {
+                self.payload_events(&raw, &payload, Some(place))?;
+            }
+        }
+        Ok(self.flow())
+    }
+
+    /// A compressed transaction may be far larger than the memory budget: it is read a part at a time.
+    fn payload_events(
+        &mut self,
+        raw: &Bytes,
+        payload: &TransactionPayload<'_>,
+        place: Option<PayloadPlace>,
+    ) -> Result<(), RunError> {
+        let mut reader = core::mem::replace(&mut self.payload, PayloadReader::new(0, 0));
+        let inner = match place {
+            Some(place) => Ok(reader.resume(payload, place)),
+            None => reader.open(payload),
+        };
+        let place = inner.map_err(|e| self.broken(e)).and_then(|inner| self.inner_events(inner));
+        self.payload = reader;
+        self.paused = place?.map(|place| (raw.clone(), place));
+        Ok(())
+    }
+
+    /// Where it paused, or `None` at the end.
+    fn inner_events(&mut self, mut inner: PayloadEvents<'_, '_>) -> Result<Option<PayloadPlace>, RunError> {
+        for _ in 0..INNER_EVENTS_PER_TURN {
+            let Some(raw) = inner.next_event().map_err(|e| self.broken(e))? else { return Ok(None) };
+            let event = self.decoder.decode_inner(&raw).map_err(|e| self.broken(e))?;
+            self.apply(&event)?;
+            if !self.outputs.uploads.is_empty() {
+                break;
+            }
+        }
+        Ok(Some(inner.pause()))
+    }
+
+    fn broken(&self, e: millstream_binlog::Error) -> RunError {
+        let text = format!("the binlog cannot be read after {}:{}: {e}", self.file, self.offset);
+        if e.is_checksum() { RunError::away(text) } else { RunError::stopped(text) }.because(e)
+    }
+
+    fn stop(&self, what: impl core::fmt::Display) -> RunError {
+        let gtid = self.transaction.as_ref().map_or_else(String::new, |t| format!(" (transaction {})", t.text));
+        RunError::stopped(format!("stopped at {}:{}{gtid}: {what}", self.file, self.offset))
+    }
+
+    /// The position after an event. `log_pos` has 32 bits; lengths and the low bits make 64 of it.
+    fn follow(&mut self, header: &EventHeader) {
+        if header.log_pos == 0 || header.is_artificial() {
+            return;
+        }
+        let low = u64::from(header.log_pos);
+        let mut offset = (self.offset & !0xffff_ffff) | low;
+        if offset < self.offset {
+            offset = offset.saturating_add(1 << 32);
+        }
+        self.offset = offset;
+    }
+
+    fn apply(&mut self, event: &Event<'_>) -> Result<(), RunError> {
+        match event.body {
+            EventBody::Rows(ref rows) => self.rows(rows),
+            EventBody::TableMap(ref map) => self.table_map(map),
+            EventBody::Gtid(ref gtid) => {
+                let Some(id) = gtid.gtid else {
+                    return Err(self.stop(
+                        "a transaction without a GTID; gtid_mode must be ON (set it back and begin with a new state)",
+                    ));
+                };
+                self.begin(id, (gtid.immediate_commit_micros > 0).then_some(gtid.immediate_commit_micros))
+            }
+            EventBody::Xid(_) => self.commit(),
+            EventBody::Query(ref query) => self.query(query),
+            EventBody::ExecuteLoadQuery(ref query) => {
+                let at = String::from_utf8_lossy(query.sql).into_owned();
+                Err(self.stop(format_args!(
+                    "LOAD DATA logged as a statement changes rows that the binlog does not show: {at:?}. Set binlog_format = \
+                     ROW for every session, then begin with a new state"
+                )))
+            }
+            EventBody::XaPrepare(ref xa) => self.xa_prepare(xa.one_phase, &xid_text(xa.format_id, xa.gtrid, xa.bqual)),
+            EventBody::Rotate(rotate) => {
+                self.maps.clear();
+                self.file = Arc::from(rotate.file);
+                self.offset = rotate.position;
+                self.advance();
+                Ok(())
+            }
+            EventBody::Heartbeat(ref heartbeat) => {
+                if *self.file == *heartbeat.file && heartbeat.position > self.offset {
+                    self.offset = heartbeat.position;
+                }
+                self.advance();
+                Ok(())
+            }
+            EventBody::FormatDescription(_) | EventBody::PreviousGtids(_) => {
+                self.advance();
+                Ok(())
+            }
+            EventBody::Stop => {
+                self.report.skip("stop");
+                Ok(())
+            }
+            EventBody::RowsQuery(_) => {
+                self.report.skip("rows_query");
+                Ok(())
+            }
+            EventBody::PartialUpdateRows { table_id } => match self.maps.get(&table_id) {
+                Some(Mapped::Captured { .. }) => Err(self.stop(
+                    "a JSON column was logged as a difference; set binlog_row_value_options = '' on the source, then begin \
+                     with a new state",
+                )),
+                _ => {
+                    self.report.filtered_events = self.report.filtered_events.saturating_add(1);
+                    Ok(())
+                }
+            },
+            EventBody::Incident { number, message } => Err(self.stop(format_args!(
+                "the source says that its binlog lacks events (incident {number}: {:?}); only a new snapshot can help",
+                String::from_utf8_lossy(message)
+            ))),
+            EventBody::Ignored { rule } => {
+                self.report.skip(rule);
+                Ok(())
+            }
+            _ => Err(self.stop("an event that this version does not know")),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Tables and their row changes: decoded only where they are captured, judged one by one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use millstream_binlog::event::{RowsEvent, TableMap};
+use millstream_binlog::{Row, RowChange, TableSchema};
+use millstream_doris_sink::{Op, RowMeta};
+
+use super::{Core, HeldRow, Mapped};
+use crate::delivery::{Coordinate, Partial};
+use crate::merge::{ChangeKind, Verdict};
+use crate::pipeline::error::RunError;
+
+impl Core {
+    pub(super) fn table_map(&mut self, map: &TableMap<'_>) -> Result<(), RunError> {
+        let id = map.table_id;
+        let (database, table) = (map.database, map.table);
+        let name = (database.to_owned(), table.to_owned());
+        if let Some(&index) = self.names.tables.get(&name) {
+            let Some(captured) = self.tables.get(index) else { return Ok(()) };
+            if let Some(Mapped::Captured { table, definition, .. }) = self.maps.get(&id)
+                && *table == index
+                && **definition == *map.definition()
+            {
+                return Ok(());
+            }
+            let schema = map.resolve(&captured.schema).map_err(|e| {
+                self.stop(format_args!(
+                    "{database}.{table} is not what it was when it was added ({e}); begin with a new state directory and \
+                     on_existing = \"truncate\""
+                ))
+            })?;
+            let definition = map.definition().into();
+            self.maps.insert(id, Mapped::Captured { table: index, schema: Arc::new(schema), definition });
+            return Ok(());
+        }
+        let mapped = if self.wanted.wants(database, table) {
+            if self.late.insert(name) {
+                tracing::warn!(
+                    table = format!("{database}.{table}"),
+                    "a table that matches source.tables appeared after the start; its rows are skipped until a restart"
+                );
+            }
+            Mapped::Late
+        } else {
+            Mapped::Other
+        };
+        self.maps.insert(id, mapped);
+        Ok(())
+    }
+
+    pub(super) fn rows(&mut self, rows: &RowsEvent<'_>) -> Result<(), RunError> {
+        let (table, schema) = match self.maps.get(&rows.table_id) {
+            Some(Mapped::Captured { table, schema, .. }) => (*table, Arc::clone(schema)),
+            Some(Mapped::Late) => {
+                self.report.skip("table_appeared_later");
+                return Ok(());
+            }
+            Some(Mapped::Other) => {
+                self.report.filtered_events = self.report.filtered_events.saturating_add(1);
+                return Ok(());
+            }
+            None => return Err(self.stop("rows of a table that was not named before")),
+        };
+        let Some(open) = &mut self.transaction else {
+            return Err(self.stop("rows outside of a transaction"));
+        };
+        open.captured_rows = true;
+        if !rows.is_full_image() {
+            return Err(self.stop(format_args!(
+                "{}.{} was logged with a partial row image; set binlog_row_image = FULL for every session, then begin \
+                 with a new state",
+                schema.database, schema.table
+            )));
+        }
+        for change in rows.rows(&schema) {
+            match change.map_err(|e| self.broken(e))? {
+                RowChange::Insert(row) => self.change(table, &schema, Op::Create, None, Some(row))?,
+                RowChange::Delete(row) => self.change(table, &schema, Op::Delete, Some(row), None)?,
+                RowChange::Update { before, after } => {
+                    if same_key(&schema, &before, &after) {
+                        self.change(table, &schema, Op::Update, Some(before), Some(after))?;
+                    } else {
+                        self.change(table, &schema, Op::Delete, Some(before), None)?;
+                        self.change(table, &schema, Op::Create, None, Some(after))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn change(
+        &mut self,
+        table: usize,
+        schema: &Arc<TableSchema>,
+        op: Op,
+        before: Option<Row<'_, '_>>,
+        after: Option<Row<'_, '_>>,
+    ) -> Result<(), RunError> {
+        let Self { tables, merge, outputs, delivery, report, ordinals, again, transaction, file, offset, key, .. } =
+            self;
+        let (Some(captured), Some(ordinal), Some(open)) =
+            (tables.get(table), ordinals.get_mut(table), transaction.as_ref())
+        else {
+            return Ok(());
+        };
+        let number = *ordinal;
+        *ordinal = number.saturating_add(1);
+        if again.as_ref().and_then(|(_, judged)| judged.get(table)).is_some_and(|judged| number < *judged) {
+            return Ok(());
+        }
+        report.changes_in = report.changes_in.saturating_add(1);
+        let Some(image) = after.or(before) else { return Ok(()) };
+        let mut seq = None;
+        let mut dropped = None;
+        for group in &captured.groups {
+            let verdict = if group.plain {
+                Verdict::Emit
+            } else {
+                key.clear();
+                captured.access.codec.encode(|i| image.value(i), key).map_err(|e| {
+                    RunError::stopped(format!("{}.{} at {file}:{offset}: {e}", schema.database, schema.table))
+                })?;
+                let kind = if op == Op::Delete { ChangeKind::Delete } else { ChangeKind::Put };
+                merge.change(group.id, key, number, kind, || {
+                    // Copied out, so that a small row does not keep its whole packet.
+                    let row = image.share(&Bytes::new(), schema);
+                    let size = row.len();
+                    (HeldRow::Stream(row), size)
+                })
+            };
+            match verdict {
+                Verdict::Emit => {
+                    let seq = match seq {
+                        Some(seq) => seq,
+                        None => *seq.insert(outputs.sequence.next()?),
+                    };
+                    let meta = RowMeta {
+                        seq,
+                        op,
+                        gtid: Some(&open.text),
+                        file,
+                        pos: *offset,
+                        row: number,
+                        ts_micros: open.ts_micros,
+                    };
+                    for target in &group.targets {
+                        outputs.emit(*target, &meta, before.map(|r| r.values()), after.map(|r| r.values()))?;
+                        if outputs.batch_bytes(*target) >= outputs.flush_bytes {
+                            let partial = Partial { gtid: open.gtid, rows: number.saturating_add(1) };
+                            let at = Coordinate { gtids: merge.judged().clone(), partial: Some(partial) };
+                            let at = merge.place(group.id, at);
+                            outputs.seal(*target, delivery, at, merge.durable_ranges(group.id))?;
+                        }
+                    }
+                }
+                Verdict::Drop(rule) => dropped = Some(rule),
+            }
+        }
+        match (seq, dropped) {
+            (None, Some(rule)) => report.drop_change(rule.name()),
+            _ => report.changes_emitted = report.changes_emitted.saturating_add(1),
+        }
+        Ok(())
+    }
+}
+
+fn same_key(schema: &TableSchema, before: &Row<'_, '_>, after: &Row<'_, '_>) -> bool {
+    schema.key.iter().all(|i| before.value(*i) == after.value(*i))
+}

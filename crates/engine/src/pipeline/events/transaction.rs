@@ -1,0 +1,156 @@
+//! Where transactions begin and end, and the statements between rows.
+
+use std::collections::HashMap;
+
+use millstream_binlog::Gtid;
+use millstream_binlog::event::Query;
+
+use super::{Core, TABLE_MAPS, Transaction};
+use crate::config::NameCase;
+use crate::pipeline::error::RunError;
+use crate::schema::ddl::{self, Classified};
+
+/// The captured tables by name.
+pub(super) struct Names {
+    pub(super) tables: HashMap<(String, String), usize>,
+    pub(super) case: NameCase,
+}
+
+impl ddl::Captured for Names {
+    fn table(&self, database: &str, table: &str) -> bool {
+        self.tables.keys().any(|(d, t)| self.case.same(d, database) && self.case.same(t, table))
+    }
+
+    fn database(&self, database: &str) -> bool {
+        self.tables.keys().any(|(d, _)| self.case.same(d, database))
+    }
+}
+
+/// An XA transaction's id as text.
+pub(super) fn xid_text(format_id: i32, gtrid: &[u8], bqual: &[u8]) -> String {
+    format!("{format_id}:{}:{}", gtrid.escape_ascii(), bqual.escape_ascii())
+}
+
+impl Core {
+    pub(super) fn begin(&mut self, gtid: Gtid, ts_micros: Option<u64>) -> Result<(), RunError> {
+        if let Some(open) = &self.transaction {
+            return Err(self.stop(format_args!("transaction {gtid} begins inside {}", open.text)));
+        }
+        if let Some((lost, _)) = &self.again
+            && *lost != gtid
+        {
+            return Err(RunError::away(format!(
+                "the source does not send transaction {lost} again, in which the connection was lost: going back to the \
+                 last durable record"
+            )));
+        }
+        if self.barrier == Some(gtid) {
+            return Err(self.stop(format_args!("transaction {gtid} cannot be followed")));
+        }
+        // Between transactions every table will be named again before its rows.
+        if self.maps.len() >= TABLE_MAPS {
+            self.maps.clear();
+        }
+        self.ordinals.fill(0);
+        self.transaction =
+            Some(Transaction { gtid, text: gtid.to_string(), ts_micros, begun: false, captured_rows: false });
+        self.merge.begin(gtid);
+        Ok(())
+    }
+
+    pub(super) fn commit(&mut self) -> Result<(), RunError> {
+        if self.transaction.take().is_none() {
+            return Err(self.stop("a transaction ends that never began"));
+        }
+        if let Some((_, judged)) = self.again.take()
+            && judged.iter().zip(&self.ordinals).any(|(before, now)| before > now)
+        {
+            return Err(RunError::away(
+                "a transaction came again with fewer rows: going back to the last durable record",
+            ));
+        }
+        self.report.transactions = self.report.transactions.saturating_add(1);
+        let was_ahead = self.merge.is_any_ahead();
+        self.merge.commit(self.position());
+        if was_ahead {
+            for target in &mut self.outputs.targets {
+                target.dirty |= target.last.ahead.is_some();
+            }
+            self.refresh_groups();
+        }
+        Ok(())
+    }
+
+    pub(super) fn advance(&mut self) {
+        if self.transaction.is_none() {
+            let position = self.position();
+            self.merge.advance(position);
+        }
+    }
+
+    pub(super) fn query(&mut self, query: &Query<'_>) -> Result<(), RunError> {
+        let statement = ddl::classify_query(query);
+        match &statement {
+            Classified::Begin | Classified::XaStart(_) => {
+                if let Some(t) = &mut self.transaction {
+                    t.begun = true;
+                }
+                return Ok(());
+            }
+            // A transaction is logged with ROLLBACK only if it touched what cannot be rolled back: its rows stand.
+            Classified::Commit | Classified::Rollback | Classified::XaCommit { one_phase: true, .. } => {
+                return self.commit();
+            }
+            Classified::XaCommit { xid, one_phase: false } => {
+                if !self.prepared.remove(&xid_text(xid.format_id, &xid.gtrid, &xid.bqual)) {
+                    return Err(self.stop(format_args!(
+                        "XA COMMIT of {xid:?}, which was prepared before this pipeline began, may bring rows of captured \
+                         tables that nothing shows; begin with a new state when XA RECOVER is empty"
+                    )));
+                }
+                self.report.skip("xa_commit");
+                return self.commit();
+            }
+            Classified::XaRollback(xid) => {
+                self.prepared.remove(&xid_text(xid.format_id, &xid.gtrid, &xid.bqual));
+                self.report.skip("xa_rollback");
+                return self.commit();
+            }
+            Classified::Savepoint | Classified::XaEnd(_) => {
+                self.report.skip("savepoint");
+                return Ok(());
+            }
+            _ => {}
+        }
+        let database = String::from_utf8_lossy(query.schema);
+        match ddl::concerns(&statement, &database, &self.names) {
+            ddl::Verdict::Skip(rule) => self.report.skip(rule.name()),
+            ddl::Verdict::Stop(reason) => {
+                let sql: String = String::from_utf8_lossy(query.sql).chars().take(300).collect();
+                return Err(self.stop(format_args!(
+                    "{reason}: {sql:?}. Schema changes are not followed yet: bring the target into the new form, then \
+                     begin with a new state directory and on_existing = \"truncate\""
+                )));
+            }
+        }
+        match &self.transaction {
+            Some(t) if !t.begun => self.commit(),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn xa_prepare(&mut self, one_phase: bool, xid: &str) -> Result<(), RunError> {
+        let captured = self.transaction.as_ref().is_some_and(|t| t.captured_rows);
+        if !one_phase {
+            if captured {
+                return Err(self.stop(format_args!(
+                    "XA PREPARE of {xid} with rows of a captured table: two-phase XA transactions are not followed yet. \
+                     Exclude the table or stop using XA on it, then begin with a new state"
+                )));
+            }
+            self.prepared.insert(xid.to_owned());
+            self.report.skip("xa_prepare");
+        }
+        self.commit()
+    }
+}
