@@ -247,7 +247,7 @@ impl Engine {
         self.exit = Some(exit);
         self.memory.stop.store(true, Ordering::Relaxed);
         if let Some(sampler) = self.sampler.take() {
-            let _ = sampler.join();
+            sampler.join().ok();
         }
     }
 }

@@ -156,8 +156,8 @@ impl Iterator for Listing {
 
 impl Drop for Listing {
     fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
+        self.program.kill().ok();
+        self.program.wait().ok();
     }
 }
 

@@ -206,7 +206,7 @@ impl Drop for Proxy {
         self.shared.state().closed = true;
         self.cut_now();
         if let Some(acceptor) = self.acceptor.take() {
-            let _ = acceptor.join();
+            acceptor.join().ok();
         }
     }
 }
@@ -225,8 +225,8 @@ impl Link {
         }
         self.cut = true;
         stats.cut += 1;
-        let _ = self.client.shutdown(Shutdown::Both);
-        let _ = self.server.shutdown(Shutdown::Both);
+        self.client.shutdown(Shutdown::Both).ok();
+        self.server.shutdown(Shutdown::Both).ok();
         true
     }
 }
@@ -247,7 +247,7 @@ fn accept_loop(shared: &Arc<Shared>) {
         match accepted {
             // A server that is away shows to the client as a connection that ends at once.
             Some(Ok((client, _))) => {
-                let _ = open_link(shared, client);
+                open_link(shared, client).ok();
             }
             _ => std::thread::sleep(Duration::from_millis(2)),
         }
@@ -279,8 +279,8 @@ fn open_link(shared: &Arc<Shared>, client: TcpStream) -> io::Result<()> {
     for (direction, from, to) in pumps {
         let shared = Arc::clone(shared);
         std::thread::spawn(move || {
-            let _ = pump(&shared, id, direction, from, &to);
-            let _ = to.shutdown(Shutdown::Write);
+            pump(&shared, id, direction, from, &to).ok();
+            to.shutdown(Shutdown::Write).ok();
             close_pump(&shared, id);
         });
     }
@@ -383,8 +383,8 @@ mod tests {
             for stream in listener.incoming().flatten() {
                 std::thread::spawn(move || {
                     let mut stream = &stream;
-                    let _ = stream.write_all(sent);
-                    let _ = io::copy(&mut &*stream, &mut stream);
+                    stream.write_all(sent).ok();
+                    io::copy(&mut &*stream, &mut stream).ok();
                 });
             }
         });

@@ -223,8 +223,8 @@ impl Rows {
 
 impl Drop for Rows {
     fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
+        self.program.kill().ok();
+        self.program.wait().ok();
     }
 }
 

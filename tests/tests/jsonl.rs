@@ -138,7 +138,7 @@ fn every_operation_has_its_line() {
         assert!(source["file"].as_str().unwrap().starts_with("binlog."), "{line}");
         assert!(source["pos"].as_u64().unwrap() >= position, "{line}");
         position = source["pos"].as_u64().unwrap();
-        let age = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as i128
+        let age = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis().cast_signed()
             - i128::from(source["ts_ms"].as_i64().unwrap());
         assert!((-1000..600_000).contains(&age), "{line}");
         let seq: u64 = line["seq"].as_str().unwrap().parse().unwrap();

@@ -341,15 +341,15 @@ async fn a_body_cut_anywhere_is_loaded_once() {
     let length = t.numbered(0..3).bytes.len();
     let step = (length / 40).max(1);
     let mut seq = 0;
-    for (part, at) in (0..=length).step_by(step).enumerate() {
+    for (part, at) in (0..).zip((0..=length).step_by(step)) {
         sim.set(Knob::once(Fault::Cut { at: at as u64 }));
         let body = t.numbered(seq..seq + 3);
         seq += 3;
-        let loaded = t.load(&client, &body, label(part as u16), TwoPhase::Yes).await.unwrap();
+        let loaded = t.load(&client, &body, label(part), TwoPhase::Yes).await.unwrap();
         client.commit("ods", loaded.txn_id.unwrap()).await.unwrap();
         sim.clear_knobs();
     }
-    assert_eq!(sim.row_count("ods", "log"), seq as u64);
+    assert_eq!(sim.row_count("ods", "log"), seq.cast_unsigned());
 }
 
 #[tokio::test]
@@ -363,10 +363,10 @@ async fn a_commit_survives_lost_and_false_replies() {
         Fault::ReplyLost { op: SimOp::Commit, state: LostAt::Visible },
         Fault::FalseFail { op: SimOp::Commit },
     ];
-    for (i, fault) in faults.into_iter().enumerate() {
-        let low = i as i64 * 10;
+    for (part, fault) in (0_u16..).zip(faults) {
+        let low = i64::from(part) * 10;
         let body = t.numbered(low..low + 10);
-        let loaded = t.load(&client, &body, label(i as u16), TwoPhase::Yes).await.unwrap();
+        let loaded = t.load(&client, &body, label(part), TwoPhase::Yes).await.unwrap();
         let txn_id = loaded.txn_id.unwrap();
         sim.set(Knob::once(fault.clone()));
         let outcome = client.commit("ods", txn_id).await.unwrap();
@@ -514,8 +514,8 @@ async fn loads_beside_each_other_do_not_disturb_one_another() {
     sim.set(Knob::always(Fault::FalseFail { op: SimOp::Load }).times(4));
     let bodies: Vec<Body> = (0..16).map(|part| t.numbered(part * 10..part * 10 + 10)).collect();
     let (t, client) = (&t, &client);
-    let one = async |part: usize| {
-        let loaded = t.load(client, &bodies[part], label(part as u16), TwoPhase::Yes).await.unwrap();
+    let one = async |part: u16| {
+        let loaded = t.load(client, &bodies[usize::from(part)], label(part), TwoPhase::Yes).await.unwrap();
         client.commit("ods", loaded.txn_id.unwrap()).await.unwrap();
     };
     // Four at a time.
@@ -553,8 +553,8 @@ async fn restarts_in_the_middle_lose_and_double_nothing() {
     let bodies: Vec<Body> = (0..30).map(|part| t.numbered(part * 10..part * 10 + 10)).collect();
     sim.set(Knob::always(Fault::SlowRedirect { ms: 3 }));
     let loads = async {
-        for (part, body) in bodies.iter().enumerate() {
-            let loaded = t.load(&client, body, label(part as u16), TwoPhase::Yes).await.unwrap();
+        for (part, body) in (0..).zip(&bodies) {
+            let loaded = t.load(&client, body, label(part), TwoPhase::Yes).await.unwrap();
             let outcome = client.commit("ods", loaded.txn_id.unwrap()).await.unwrap();
             assert!(matches!(outcome, CommitOutcome::Done | CommitOutcome::AlreadyDone), "{outcome:?}");
         }

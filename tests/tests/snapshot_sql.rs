@@ -83,10 +83,11 @@ fn shown(name: &str, ty: &ColumnType) -> String {
 }
 
 fn value(text: &str, column: &Column) -> KeyValue {
+    let part = |range: core::ops::Range<usize>| text.get(range).unwrap();
     let bytes =
-        || (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect::<Vec<u8>>();
-    let number = |range: core::ops::Range<usize>| text[range].parse::<u32>().unwrap();
-    let date = || Date { year: number(0..4) as u16, month: number(5..7) as u8, day: number(8..10) as u8 };
+        || (0..text.len()).step_by(2).map(|i| u8::from_str_radix(part(i..i + 2), 16).unwrap()).collect::<Vec<u8>>();
+    let two_digits = |at: usize| part(at..at + 2).parse().unwrap();
+    let date = || Date { year: part(0..4).parse().unwrap(), month: two_digits(5), day: two_digits(8) };
     match &column.ty {
         ColumnType::BigInt { unsigned: true } => KeyValue::UInt(text.parse().unwrap()),
         ColumnType::Int { .. } | ColumnType::SmallInt { .. } => KeyValue::Int(text.parse().unwrap()),
@@ -94,10 +95,10 @@ fn value(text: &str, column: &Column) -> KeyValue {
         ColumnType::Date => KeyValue::Date(date()),
         ColumnType::DateTime { .. } => KeyValue::DateTime(DateTime {
             date: date(),
-            hour: number(11..13) as u8,
-            minute: number(14..16) as u8,
-            second: number(17..19) as u8,
-            micros: number(20..26),
+            hour: two_digits(11),
+            minute: two_digits(14),
+            second: two_digits(17),
+            micros: part(20..26).parse().unwrap(),
         }),
         ColumnType::Timestamp { .. } => {
             let (seconds, millis) = text.split_once('.').unwrap();

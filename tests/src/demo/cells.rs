@@ -12,7 +12,7 @@ pub(super) fn put(out: &mut Vec<u8>, value: Option<&[u8]>) {
     match value {
         None => out.extend_from_slice(&NULL.to_le_bytes()),
         Some(text) => {
-            out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+            out.extend_from_slice(&u32::try_from(text.len()).expect("a value is under 4 GiB").to_le_bytes());
             out.extend_from_slice(text);
         }
     }
@@ -37,7 +37,7 @@ fn split(bytes: &[u8], at: usize) -> (Option<&[u8]>, &[u8]) {
 /// For people: `1, 'x', NULL`.
 pub(super) fn show(row: &[u8]) -> String {
     let texts: Vec<Cow<'_, str>> =
-        values(row).map(|value| value.map_or("NULL".into(), String::from_utf8_lossy)).collect();
+        values(row).map(|value| value.map_or_else(|| "NULL".into(), String::from_utf8_lossy)).collect();
     texts.join(", ")
 }
 
@@ -110,8 +110,9 @@ impl<'t> Columns<'t> {
 
     /// Where two rows differ first.
     pub(super) fn difference(&self, a: &[u8], b: &[u8]) -> String {
-        let text =
-            |value: Option<&[u8]>| value.map_or("NULL".to_owned(), |v| format!("{:?}", String::from_utf8_lossy(v)));
+        let text = |value: Option<&[u8]>| {
+            value.map_or_else(|| "NULL".to_owned(), |v| format!("{:?}", String::from_utf8_lossy(v)))
+        };
         let mut pairs = values(a).zip(values(b)).enumerate();
         match pairs.find(|(_, (a, b))| a != b) {
             Some((index, (a, b))) => format!("column {}: {} in the source, {}", self.name(index), text(a), text(b)),

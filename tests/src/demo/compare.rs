@@ -82,7 +82,7 @@ mod tests {
             }
         }
         let faults = comparison.finish();
-        assert_eq!(faults.count() as usize, faults.first().len());
+        assert_eq!(faults.count(), faults.first().len() as u64);
         faults.first().to_vec()
     }
 

@@ -127,9 +127,9 @@ impl<'d> Drive<'d> {
         }
         self.until_durably_live()?;
         let first = self.began.elapsed();
-        let gap = self.writing_time().saturating_sub(first) / (rest.len() as u32 + 1);
-        for (n, moment) in rest.iter().enumerate() {
-            let at = first + gap * (n as u32 + 1);
+        let gap = self.writing_time().saturating_sub(first) / u32::try_from(rest.len() + 1).expect("few kills");
+        for (n, moment) in (1..).zip(&rest) {
+            let at = first + gap * n;
             self.look_until(|drive| drive.began.elapsed() >= at)?;
             match moment {
                 Moment::Precommitted => self.kill_precommitted()?,
@@ -208,8 +208,8 @@ impl<'d> Drive<'d> {
     /// Takes in what the engine has logged since: which tables are live.
     fn read_log(&mut self) -> Result<(), Stopped> {
         let run = self.run_mut()?;
-        let length = std::fs::metadata(run.engine.stderr_path()).map_or(0, |file| file.len() as usize);
-        if length <= run.read {
+        let length = std::fs::metadata(run.engine.stderr_path()).map_or(0, |file| file.len());
+        if length <= run.read as u64 {
             return Ok(());
         }
         let log = run.engine.stderr();

@@ -125,8 +125,8 @@ impl Report {
             kills: self.kills.len(),
             upsert_equal: self.upsert_equal(),
             append_exact: self.append_exact(),
-            snapshot_rows_per_s: self.snapshot_rows_per_s().round() as u64,
-            stream_changes_per_s: self.stream_changes_per_s().round() as u64,
+            snapshot_rows_per_s: whole(self.snapshot_rows_per_s()),
+            stream_changes_per_s: whole(self.stream_changes_per_s()),
             peak_rss_mb: self.peak_rss.div_ceil(1 << 20),
         };
         serde_json::to_string(&line).unwrap_or_default()
@@ -135,6 +135,15 @@ impl Report {
 
 fn per_second(count: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate is not negative, the cast stops at the largest integer, and no conversion without a cast exists"
+)]
+fn whole(rate: f64) -> u64 {
+    rate.round() as u64
 }
 
 impl fmt::Display for Report {
@@ -181,13 +190,13 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "  snapshot   {} rows/s (engine's running time until every table was live, restarts and live writers included)",
-            grouped(self.snapshot_rows_per_s().round() as u64),
+            grouped(whole(self.snapshot_rows_per_s())),
         )?;
         writeln!(
             f,
             "  stream     {} changes/s (from then until all were visible; the writers made {}/s)",
-            grouped(self.stream_changes_per_s().round() as u64),
-            grouped(per_second(counts.changes(), self.writing).round() as u64),
+            grouped(whole(self.stream_changes_per_s())),
+            grouped(whole(per_second(counts.changes(), self.writing))),
         )?;
         writeln!(f, "  peak RSS   {} MiB of the engine", self.peak_rss.div_ceil(1 << 20))?;
         writeln!(f, "  seed       {}", self.options.seed)?;

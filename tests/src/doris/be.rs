@@ -158,7 +158,7 @@ async fn stream_load(
     }
     loader.finish();
     reply.load_bytes = conn.body_bytes;
-    reply.read_ms = started.elapsed().as_millis() as u64;
+    reply.read_ms = ms_since(started);
     reply.total = loader.total;
     reply.filtered = loader.filtered;
     if loader.filtered > 0 {
@@ -217,7 +217,7 @@ async fn stream_load(
             return Ok(After::Reset);
         }
     }
-    reply.commit_ms = committing.elapsed().as_millis() as u64;
+    reply.commit_ms = ms_since(committing);
     finish_answer(conn, reply, started).await
 }
 
@@ -302,8 +302,12 @@ async fn answer(conn: &mut Conn, reply: &LoadReply) -> std::io::Result<After> {
     Ok(After::Keep)
 }
 
+fn ms_since(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
 async fn finish_answer(conn: &mut Conn, mut reply: LoadReply, started: Instant) -> std::io::Result<After> {
-    reply.load_ms = started.elapsed().as_millis() as u64;
+    reply.load_ms = ms_since(started);
     answer(conn, &reply).await
 }
 
@@ -330,7 +334,7 @@ fn false_fail(shared: &Shared, table: &str, label: &str, op: Op) -> bool {
 
 /// Waits for VISIBLE as long as the front end does in a one-phase load.
 async fn wait_visible(shared: &Shared, db: &str, id: i64) -> bool {
-    let until = shared.clock.now_ms() + shared.opts.publish_wait.as_millis() as i64;
+    let until = shared.clock.now_ms() + clock::millis(shared.opts.publish_wait);
     loop {
         let state = shared.world().txn(db, id).map(|t| t.state);
         // A purged transaction was visible before.

@@ -13,13 +13,18 @@ impl Clock {
     /// Now, in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> i64 {
         let real = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        real.as_millis() as i64 + self.offset_ms.load(Ordering::SeqCst)
+        millis(real) + self.offset_ms.load(Ordering::SeqCst)
     }
 
     /// Moves the clock forwards.
     pub(crate) fn advance(&self, by: Duration) {
-        self.offset_ms.fetch_add(by.as_millis() as i64, Ordering::SeqCst);
+        self.offset_ms.fetch_add(millis(by), Ordering::SeqCst);
     }
+}
+
+/// A span in milliseconds, as the clock counts them.
+pub(crate) fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// `2026-11-30 15:34:17.123`, in UTC.

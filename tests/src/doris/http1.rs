@@ -89,7 +89,7 @@ pub(crate) struct Conn {
 
 impl Conn {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        let _ = stream.set_nodelay(true);
+        stream.set_nodelay(true).ok();
         Self { stream, buf: Vec::new(), at: 0, body: Body::Done, close: false, body_bytes: 0 }
     }
 
@@ -160,8 +160,8 @@ impl Conn {
                     if self.at == self.buf.len() && self.fill().await? == 0 {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
-                    let have = (self.buf.len() - self.at) as u64;
-                    let n = have.min(left) as usize;
+                    let have = self.buf.len() - self.at;
+                    let n = usize::try_from(left).map_or(have, |left| have.min(left));
                     out.extend_from_slice(&self.buf[self.at..self.at + n]);
                     self.at += n;
                     self.body_bytes += n as u64;
@@ -259,7 +259,7 @@ impl Conn {
 
     /// Ends the connection with a reset, as a dying process does.
     pub(crate) fn reset(self) {
-        let _ = self.stream.set_zero_linger();
+        self.stream.set_zero_linger().ok();
     }
 }
 

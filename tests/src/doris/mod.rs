@@ -219,15 +219,15 @@ impl Shared {
     /// A committed transaction becomes visible now, or after the delay in force.
     fn schedule_publish(&self, db: &str, table: &str, label: &str, id: i64) {
         let delay = self.knob(&format!("{db}.{table}"), label, |f| match f {
-            Fault::PublishDelay { ms } => Some(ms.map(|ms| ms as i64)),
+            Fault::PublishDelay { ms } => Some(ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX))),
             _ => None,
         });
         let now = self.clock.now_ms();
         let at = match delay {
-            Some(Some(ms)) => now + ms,
+            Some(Some(ms)) => now.saturating_add(ms),
             Some(None) => i64::MAX,
             None if self.publish_held.load(Ordering::SeqCst) => i64::MAX,
-            None => now + self.opts.publish_delay.as_millis() as i64,
+            None => now + clock::millis(self.opts.publish_delay),
         };
         let mut world = lock(&self.world);
         if let Some(db) = world.dbs.get_mut(db) {

@@ -168,7 +168,7 @@ pub(crate) fn plan(head: &Head, format: Format, schema: &Schema, reject_unknown:
     };
     let skip_lines = match head.header("skip_lines").map(str::parse::<i64>) {
         None => 0,
-        Some(Ok(n)) if n >= 0 => n as u64,
+        Some(Ok(n)) if n >= 0 => n.cast_unsigned(),
         Some(_) => return refuse("INVALID_ARGUMENT", "Invalid 'skip_lines'"),
     };
     let merge = merge_type(head)?;
@@ -284,7 +284,7 @@ fn fields(head: &Head, format: Format, schema: &Schema, reject_unknown: bool) ->
             for part in split_outside_quotes(columns, ',') {
                 let halves = split_outside_quotes(part, '=');
                 let name = halves[0];
-                let expr = (halves.len() > 1).then(|| part[name.len() + 1..].trim());
+                let expr = part.get(name.len() + 1..).map(str::trim);
                 let name = unquote(name.trim());
                 if name.is_empty() {
                     return refuse("ANALYSIS_ERROR", format!("Syntax error in columns: {columns}"));
@@ -364,9 +364,8 @@ fn delimiter(head: &Head, name: &str, default: &[u8]) -> Result<Vec<u8>, Refusal
     let bytes = match text.strip_prefix("\\x").or_else(|| text.strip_prefix("\\X")) {
         Some(hex) if !hex.is_empty() && hex.len().is_multiple_of(2) && hex.is_ascii() => (0..hex.len())
             .step_by(2)
-            .map(|i| u8::from_str_radix(&hex[i..i + 2], 16))
-            .collect::<Result<Vec<u8>, _>>()
-            .ok(),
+            .map(|i| u8::from_str_radix(hex.get(i..i + 2)?, 16).ok())
+            .collect::<Option<Vec<u8>>>(),
         Some(_) => None,
         None => Some(text.replace("\\t", "\t").replace("\\n", "\n").replace("\\r", "\r").into_bytes()),
     };

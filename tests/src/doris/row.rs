@@ -14,10 +14,10 @@ pub(crate) fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
 
 fn put_len(out: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
-        out.push(n as u8 | 0x80);
+        out.push(n.to_le_bytes()[0] | 0x80);
         n >>= 7;
     }
-    out.push(n as u8);
+    out.push(n.to_le_bytes()[0]);
 }
 
 /// The values of an encoded row, in schema order.
@@ -42,7 +42,7 @@ impl<'a> Iterator for Values<'a> {
         if n == 0 {
             return Some(None);
         }
-        let (value, rest) = self.0.split_at_checked(n as usize - 1)?;
+        let (value, rest) = self.0.split_at_checked(usize::try_from(n - 1).ok()?)?;
         self.0 = rest;
         Some(Some(value))
     }

@@ -238,7 +238,7 @@ impl Bed {
                 String::new()
             }
             "2000 others finish" | "2001 others finish" => {
-                let n: usize = event[..4].parse().unwrap();
+                let n: usize = event.split_once(' ').unwrap().0.parse().unwrap();
                 // A final transaction of ours is one of the remembered.
                 let ours = usize::from(matches!(self.state(), "VISIBLE" | "ABORTED"));
                 for i in 0..n - usize::from(n == 2000) * ours {

@@ -169,15 +169,15 @@ impl ColType {
         match self {
             Self::TinyInt | Self::SmallInt | Self::Int | Self::BigInt => {
                 let v: i64 = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()).unwrap_or(0);
-                out.extend_from_slice(&(v as u64 ^ (1 << 63)).to_be_bytes());
+                out.extend_from_slice(&(v.cast_unsigned() ^ (1 << 63)).to_be_bytes());
             }
             Self::LargeInt => {
                 let v: i128 = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()).unwrap_or(0);
-                out.extend_from_slice(&(v as u128 ^ (1 << 127)).to_be_bytes());
+                out.extend_from_slice(&(v.cast_unsigned() ^ (1 << 127)).to_be_bytes());
             }
             Self::Decimal { precision, scale } => {
                 let v = parse_decimal(text, *precision, *scale).unwrap_or(0);
-                out.extend_from_slice(&(v as u128 ^ (1 << 127)).to_be_bytes());
+                out.extend_from_slice(&(v.cast_unsigned() ^ (1 << 127)).to_be_bytes());
             }
             Self::Float | Self::Double => {
                 let v: f64 = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()).unwrap_or(0.0);
@@ -253,7 +253,7 @@ fn parse_decimal(text: &[u8], precision: u8, scale: u8) -> Option<i128> {
     }
     let all = int.iter().chain(frac);
     // Digits kept: those of the integer part, moved by the exponent, and `scale` more.
-    let keep = int.len() as i64 + i64::from(exp) + i64::from(scale);
+    let keep = i64::try_from(int.len()).ok()? + i64::from(exp) + i64::from(scale);
     let mut v: i128 = 0;
     let mut round = false;
     let mut n = 0i64;
@@ -329,7 +329,8 @@ fn cast_datetime(text: &[u8], f: u8, out: &mut Vec<u8>) -> Option<()> {
         if *dot != b'.' || frac.is_empty() || frac.len() > 6 || !frac.iter().all(u8::is_ascii_digit) {
             return None;
         }
-        micros = frac.iter().fold(0, |a, b| a * 10 + i64::from(b - b'0')) * 10i64.pow(6 - frac.len() as u32);
+        micros =
+            frac.iter().fold(0, |a, b| a * 10 + i64::from(b - b'0')) * 10i64.pow(6 - u32::try_from(frac.len()).ok()?);
     }
     let unit = 10i64.pow(6 - u32::from(f));
     let rounded = (micros + unit / 2) / unit * unit;

@@ -47,7 +47,7 @@ impl Installation {
         let mysqld = mysqld
             .canonicalize()
             .map_err(|error| StartError::failed(format!("MILLSTREAM_MYSQLD={}: {error}", mysqld.display())))?;
-        let basedir = mysqld.ancestors().nth(2).unwrap_or(Path::new("/")).to_path_buf();
+        let basedir = mysqld.ancestors().nth(2).unwrap_or_else(|| Path::new("/")).to_path_buf();
         let installation = Self { mysqld, basedir, root: None };
         for program in ["mysql", "mysqlbinlog"] {
             let found = installation.client(program).arg("--version").stdout(Stdio::null()).status();

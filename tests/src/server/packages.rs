@@ -75,7 +75,7 @@ fn apt_conf(scratch: &Path) -> String {
         ("Dir::State::status", "status"),
         ("Dir::Cache", "cache"),
     ] {
-        let _ = writeln!(conf, "{key} \"{}\";", scratch.join(file).display());
+        writeln!(conf, "{key} \"{}\";", scratch.join(file).display()).ok();
     }
     conf.push_str(
         "Dir::Etc::sourceparts \"-\";\n\

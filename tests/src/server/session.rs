@@ -117,7 +117,7 @@ impl Session {
     /// What the program said when it gave up.
     fn failure(&mut self) -> SessionError {
         self.input = None;
-        let _ = self.program.wait();
+        self.program.wait().ok();
         let text = fs::read_to_string(self.errors.path()).unwrap_or_default();
         match text.trim() {
             "" => SessionError("the session ended without a message".to_owned()),
@@ -129,7 +129,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.input = None;
-        let _ = self.program.kill();
-        let _ = self.program.wait();
+        self.program.kill().ok();
+        self.program.wait().ok();
     }
 }

@@ -94,10 +94,11 @@ impl Workload {
         let mut sql = String::new();
         loop {
             let n = next.fetch_add(1, Ordering::Relaxed);
-            let (batch, table) = (n / TABLES.len() as u64, (n % TABLES.len() as u64) as usize);
+            let (batch, table) = (n / TABLES.len() as u64, n % TABLES.len() as u64);
             if batch >= batches {
                 return Ok(());
             }
+            let table = usize::try_from(table).expect("one of three tables");
             let first = batch * BATCH + 1;
             let last = (first + BATCH - 1).min(per_table[table]);
             if first > last {
@@ -119,7 +120,8 @@ impl Workload {
         let counts = SharedCounts::default();
         let lanes = self.writers.len() as u64;
         for n in 0..transactions {
-            self.writers[(n % lanes) as usize].transaction(&mut session, &counts)?;
+            let lane = usize::try_from(n % lanes).expect("one of the writers");
+            self.writers[lane].transaction(&mut session, &counts)?;
         }
         Ok(counts.read())
     }

@@ -53,7 +53,7 @@ pub(super) const TABLES: [Table; 3] = [
         key: "id BIGINT NOT NULL",
         key_columns: &["id"],
         make_key: |id, out| {
-            let _ = write!(out, "{id}");
+            write!(out, "{id}").ok();
         },
         columns: &[
             ("customer", "MEDIUMINT UNSIGNED", Kind::Int(0, 16_777_215)),
@@ -79,7 +79,7 @@ pub(super) const TABLES: [Table; 3] = [
         make_key: |id, out| {
             // The code alone is unique; its letters differ only in case for neighbours.
             let (letter, month, day) = (if id % 2 == 0 { 'k' } else { 'K' }, id / 97 % 12 + 1, id / 7 % 28 + 1);
-            let _ = write!(out, "{},'2024-{month:02}-{day:02}','{letter}{}'", id % 97, id / 2);
+            write!(out, "{},'2024-{month:02}-{day:02}','{letter}{}'", id % 97, id / 2).ok();
         },
         columns: &[
             ("quantity", "SMALLINT", Kind::Int(-32_768, 32_767)),
@@ -103,7 +103,7 @@ pub(super) const TABLES: [Table; 3] = [
             // Bijective, so unique; every eighth ends in zero bytes.
             let head = mix(id);
             let tail = if id % 8 == 0 { head & 0xff00 } else { mix(head) };
-            let _ = write!(out, "0x{head:016x}{tail:016x}");
+            write!(out, "0x{head:016x}{tail:016x}").ok();
         },
         columns: &[
             ("kind", "SMALLINT UNSIGNED", Kind::Int(0, 65_535)),
@@ -131,15 +131,15 @@ impl Table {
     pub(super) fn create(&self, database: &str) -> String {
         let mut sql = format!("CREATE TABLE `{database}`.`{}` ({}, version INT UNSIGNED NOT NULL", self.name, self.key);
         for (name, sql_type, _) in self.columns {
-            let _ = write!(sql, ", {name} {sql_type}");
+            write!(sql, ", {name} {sql_type}").ok();
         }
-        let _ = write!(sql, ", PRIMARY KEY ({})) DEFAULT CHARSET=utf8mb4", self.key_columns.join(", "));
+        write!(sql, ", PRIMARY KEY ({})) DEFAULT CHARSET=utf8mb4", self.key_columns.join(", ")).ok();
         sql
     }
 
     /// `INSERT INTO … VALUES (…),(…)` for these ids.
     pub(super) fn insert(&self, rng: &mut Rng, ids: impl Iterator<Item = u64>, out: &mut String) {
-        let _ = write!(out, "INSERT INTO {} VALUES ", self.name);
+        write!(out, "INSERT INTO {} VALUES ", self.name).ok();
         for (n, id) in ids.enumerate() {
             out.push_str(if n == 0 { "(" } else { ",(" });
             (self.make_key)(id, out);
@@ -154,34 +154,34 @@ impl Table {
 
     /// An update of these rows that changes the version and one to four other columns.
     pub(super) fn update(&self, rng: &mut Rng, ids: &[u64], out: &mut String) {
-        let _ = write!(out, "UPDATE {} SET version=version+1", self.name);
+        write!(out, "UPDATE {} SET version=version+1", self.name).ok();
         let first = rng.usize(..self.columns.len());
         for n in 0..rng.usize(1..=4) {
             let (name, sql_type, kind) = self.columns[(first + n) % self.columns.len()];
-            let _ = write!(out, ",{name}=");
+            write!(out, ",{name}=").ok();
             kind.value(rng, sql_type, out);
         }
         self.condition(ids, out);
     }
 
     pub(super) fn delete(&self, ids: &[u64], out: &mut String) {
-        let _ = write!(out, "DELETE FROM {}", self.name);
+        write!(out, "DELETE FROM {}", self.name).ok();
         self.condition(ids, out);
     }
 
     /// Gives the row the key of another id.
     pub(super) fn change_key(&self, from: u64, to: u64, out: &mut String) {
-        let _ = write!(out, "UPDATE {} SET version=version+1", self.name);
+        write!(out, "UPDATE {} SET version=version+1", self.name).ok();
         let mut key = String::new();
         (self.make_key)(to, &mut key);
         for (column, value) in self.key_columns.iter().zip(key.split(',')) {
-            let _ = write!(out, ",{column}={value}");
+            write!(out, ",{column}={value}").ok();
         }
         self.condition(&[from], out);
     }
 
     fn condition(&self, ids: &[u64], out: &mut String) {
-        let _ = write!(out, " WHERE ({}) IN (", self.key_columns.join(","));
+        write!(out, " WHERE ({}) IN (", self.key_columns.join(",")).ok();
         for (n, &id) in ids.iter().enumerate() {
             out.push_str(if n == 0 { "(" } else { ",(" });
             (self.make_key)(id, out);
@@ -198,7 +198,7 @@ impl Kind {
             out.push_str("NULL");
             return;
         }
-        let _ = match self {
+        let written = match self {
             // The ends of the range come up often.
             Self::Int(min, max) => match rng.u8(..32) {
                 0 => write!(out, "{min}"),
@@ -231,24 +231,25 @@ impl Kind {
             Self::DateTime(fraction) => {
                 out.push('\'');
                 date(rng, out);
-                let _ = write!(out, " {:02}:", rng.u32(..24));
+                write!(out, " {:02}:", rng.u32(..24)).ok();
                 minutes(rng, fraction, out);
                 Ok(())
             }
             Self::Timestamp(fraction) => {
-                let _ = write!(
+                write!(
                     out,
                     "'{}-{:02}-{:02} {:02}:",
                     rng.u32(1971..2038),
                     rng.u32(1..13),
                     rng.u32(1..29),
                     rng.u32(..24)
-                );
+                )
+                .ok();
                 minutes(rng, fraction, out);
                 Ok(())
             }
             Self::Time(fraction) => {
-                let _ = write!(out, "'{}{:02}:", if rng.bool() { "-" } else { "" }, rng.u32(..838));
+                write!(out, "'{}{:02}:", if rng.bool() { "-" } else { "" }, rng.u32(..838)).ok();
                 minutes(rng, fraction, out);
                 Ok(())
             }
@@ -274,12 +275,13 @@ impl Kind {
             Self::Labels(labels) => write!(out, "'{}'", labels[rng.usize(..labels.len())]),
             Self::LabelSet(labels) => write!(out, "{}", rng.u64(..1 << labels.len())),
             Self::Json => {
-                let _ = write!(out, "'{{\"n\":{},\"x\":{:.3},\"s\":", rng.i64(..), rng.f64() * 1e3);
+                write!(out, "'{{\"n\":{},\"x\":{:.3},\"s\":", rng.i64(..), rng.f64() * 1e3).ok();
                 out.push_str(["\"q\\\\\"uote\"", "\"\u{1f980}\"", "null", "[1,[true,{}]]", "\"\""][rng.usize(..5)]);
                 out.push_str("}'");
                 Ok(())
             }
         };
+        written.ok();
     }
 }
 
@@ -289,14 +291,14 @@ fn digits(rng: &mut Rng, most: u32, out: &mut String) {
 }
 
 fn date(rng: &mut Rng, out: &mut String) {
-    let _ = write!(out, "{:04}-{:02}-{:02}", rng.u32(1000..=9999), rng.u32(1..13), rng.u32(1..29));
+    write!(out, "{:04}-{:02}-{:02}", rng.u32(1000..=9999), rng.u32(1..13), rng.u32(1..29)).ok();
 }
 
 /// Minutes, seconds and fraction, and the closing quote.
 fn minutes(rng: &mut Rng, fraction: usize, out: &mut String) {
-    let _ = write!(out, "{:02}:{:02}", rng.u32(..60), rng.u32(..60));
+    write!(out, "{:02}:{:02}", rng.u32(..60), rng.u32(..60)).ok();
     if fraction > 0 {
-        let _ = write!(out, ".{:0fraction$}", rng.u64(..10u64.pow(fraction as u32)));
+        write!(out, ".{:0fraction$}", rng.u64(..10u64.pow(u32::try_from(fraction).expect("at most six digits")))).ok();
     }
     out.push('\'');
 }

@@ -98,7 +98,7 @@ impl Writer {
     pub(super) fn loaded(&mut self, per_table: &[u64]) {
         for (rows, &count) in self.tables.iter_mut().zip(per_table) {
             let first = if self.lane == 0 { self.lanes } else { self.lane };
-            rows.live = (first..=count).step_by(self.lanes as usize).collect();
+            rows.live = (first..=count).step_by(usize::try_from(self.lanes).expect("few writers")).collect();
             rows.next = rows.live.last().map_or(first, |last| last + self.lanes);
         }
     }

@@ -31,9 +31,8 @@ fn it_uses_nothing_of_the_sink() {
     // Neither does the library it is part of: the sink and the engine are dependencies of tests only.
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
     let section = |name: &str| {
-        let start = manifest.find(&format!("\n[{name}]\n")).unwrap();
-        let rest = &manifest[start + name.len() + 4..];
-        rest.find("\n[").map_or(rest, |end| &rest[..end])
+        let (_, rest) = manifest.split_once(&format!("\n[{name}]\n")).unwrap();
+        rest.split_once("\n[").map_or(rest, |(section, _)| section)
     };
     for name in ["millstream-doris-sink", "millstream-engine"] {
         assert!(!section("dependencies").contains(name), "{name} is a dependency of the library");

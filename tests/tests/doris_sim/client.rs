@@ -9,25 +9,25 @@ use tokio::net::TcpStream;
 
 /// A response.
 #[derive(Clone, Debug)]
-pub struct Response {
+pub(crate) struct Response {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
 
 impl Response {
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
         found.map_or("", |(_, v)| v.as_str())
     }
 
     /// The body as JSON.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {:?}", self.body))
     }
 
     /// A field of the body as text.
-    pub fn field(&self, name: &str) -> String {
+    pub(crate) fn field(&self, name: &str) -> String {
         match &self.json()[name] {
             Value::String(s) => s.clone(),
             other => other.to_string(),
@@ -36,7 +36,7 @@ impl Response {
 }
 
 /// Sends one request, with exactly these headers, and reads one response; None if the server hangs up instead.
-pub async fn http(addr: SocketAddr, request: &str, headers: &[(&str, &str)], body: &[u8]) -> Option<Response> {
+pub(crate) async fn http(addr: SocketAddr, request: &str, headers: &[(&str, &str)], body: &[u8]) -> Option<Response> {
     let mut stream = TcpStream::connect(addr).await.unwrap();
     let mut head = format!("{request} HTTP/1.1\r\nHost: {addr}\r\n");
     for (n, v) in headers {
@@ -46,11 +46,11 @@ pub async fn http(addr: SocketAddr, request: &str, headers: &[(&str, &str)], bod
     let mut bytes = head.into_bytes();
     bytes.extend_from_slice(body);
     // The server may answer, or hang up, before it has read everything.
-    let _ = stream.write_all(&bytes).await;
+    stream.write_all(&bytes).await.ok();
     read_response(&mut stream).await
 }
 
-pub async fn read_response(stream: &mut TcpStream) -> Option<Response> {
+pub(crate) async fn read_response(stream: &mut TcpStream) -> Option<Response> {
     let mut seen = Vec::new();
     loop {
         if let Some(end) = seen.windows(4).position(|w: &[u8]| w == b"\r\n\r\n") {
@@ -88,20 +88,20 @@ pub async fn read_response(stream: &mut TcpStream) -> Option<Response> {
 }
 
 /// The simulator's credentials as a header value.
-pub fn basic(sim: &DorisSim) -> String {
+pub(crate) fn basic(sim: &DorisSim) -> String {
     use base64::Engine as _;
     let plain = format!("{}:{}", sim.user(), sim.password());
     format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(plain))
 }
 
 /// The front end's address.
-pub fn fe(sim: &DorisSim) -> SocketAddr {
+pub(crate) fn fe(sim: &DorisSim) -> SocketAddr {
     sim.fe_url().strip_prefix("http://").unwrap().parse().unwrap()
 }
 
 /// A Stream Load straight to the first back end, with the headers a careful client sends and `more`, which replaces
 /// those of the same name (an empty value removes it).
-pub async fn load_raw(sim: &DorisSim, table: &str, more: &[(&str, &str)], body: &[u8]) -> Option<Response> {
+pub(crate) async fn load_raw(sim: &DorisSim, table: &str, more: &[(&str, &str)], body: &[u8]) -> Option<Response> {
     let auth = basic(sim);
     let length = body.len().to_string();
     let mut headers = vec![
@@ -126,12 +126,12 @@ pub async fn load_raw(sim: &DorisSim, table: &str, more: &[(&str, &str)], body: 
 }
 
 /// The same, answered.
-pub async fn load(sim: &DorisSim, table: &str, more: &[(&str, &str)], body: &str) -> Response {
+pub(crate) async fn load(sim: &DorisSim, table: &str, more: &[(&str, &str)], body: &str) -> Response {
     load_raw(sim, table, more, body.as_bytes()).await.expect("an answer")
 }
 
 /// The second phase at the first back end.
-pub async fn second_phase(sim: &DorisSim, db: &str, headers: &[(&str, &str)]) -> Option<Response> {
+pub(crate) async fn second_phase(sim: &DorisSim, db: &str, headers: &[(&str, &str)]) -> Option<Response> {
     let auth = basic(sim);
     let mut all = vec![("Authorization", auth.as_str()), ("Content-Length", "0")];
     all.extend_from_slice(headers);
@@ -139,20 +139,20 @@ pub async fn second_phase(sim: &DorisSim, db: &str, headers: &[(&str, &str)]) ->
 }
 
 /// Commits or aborts by id; status and message.
-pub async fn finish(sim: &DorisSim, db: &str, id: &str, op: &str) -> (String, String) {
+pub(crate) async fn finish(sim: &DorisSim, db: &str, id: &str, op: &str) -> (String, String) {
     let r = second_phase(sim, db, &[("txn_id", id), ("txn_operation", op)]).await.expect("an answer");
     (r.field("status"), r.field("msg"))
 }
 
 /// `get_load_state` of a label.
-pub async fn label_state(sim: &DorisSim, db: &str, label: &str) -> String {
+pub(crate) async fn label_state(sim: &DorisSim, db: &str, label: &str) -> String {
     let auth = basic(sim);
     let request = format!("GET /api/{db}/get_load_state?label={label}");
     http(fe(sim), &request, &[("Authorization", &auth)], b"").await.unwrap().field("data")
 }
 
 /// A SQL connection.
-pub async fn sql(sim: &DorisSim) -> Connection {
+pub(crate) async fn sql(sim: &DorisSim) -> Connection {
     let addr = sim.sql_addr();
     let options = ConnectOptions::tcp(addr.ip().to_string(), addr.port())
         .user(sim.user())
@@ -162,13 +162,13 @@ pub async fn sql(sim: &DorisSim) -> Connection {
 }
 
 /// Rows of a statement as text.
-pub async fn rows(c: &mut Connection, statement: &str) -> Vec<Vec<Option<String>>> {
+pub(crate) async fn rows(c: &mut Connection, statement: &str) -> Vec<Vec<Option<String>>> {
     let set = c.query_all(statement).await.unwrap_or_else(|e| panic!("{statement}: {e}"));
     set.rows().iter().map(|r| r.iter().map(|v| v.clone().map(|v| String::from_utf8(v).unwrap())).collect()).collect()
 }
 
 /// The error text of a statement.
-pub async fn refusal(c: &mut Connection, statement: &str) -> String {
+pub(crate) async fn refusal(c: &mut Connection, statement: &str) -> String {
     match c.query_all(statement).await {
         Ok(_) => panic!("{statement} was accepted"),
         Err(e) => e.to_string(),
@@ -176,11 +176,11 @@ pub async fn refusal(c: &mut Connection, statement: &str) -> String {
 }
 
 /// A simulator with the database `d`.
-pub async fn start() -> DorisSim {
+pub(crate) async fn start() -> DorisSim {
     start_with(millstream_tests::doris::SimOptions::default()).await
 }
 
-pub async fn start_with(options: millstream_tests::doris::SimOptions) -> DorisSim {
+pub(crate) async fn start_with(options: millstream_tests::doris::SimOptions) -> DorisSim {
     let sim = DorisSim::start(options).await.unwrap();
     sim.create_database("d");
     sim
@@ -188,7 +188,7 @@ pub async fn start_with(options: millstream_tests::doris::SimOptions) -> DorisSi
 
 /// Creates a UNIQUE table `d.u(k BIGINT, v VARCHAR(8), n INT NOT NULL DEFAULT 7)` with a sequence, and a DUPLICATE
 /// table `d.a(k BIGINT, v VARCHAR(8))`.
-pub fn tables(sim: &DorisSim) {
+pub(crate) fn tables(sim: &DorisSim) {
     sim.sql(
         "CREATE TABLE d.u (`k` BIGINT NOT NULL, `v` VARCHAR(8) NULL, `n` INT NOT NULL DEFAULT \"7\") UNIQUE KEY(`k`) \
          DISTRIBUTED BY HASH(`k`) BUCKETS AUTO PROPERTIES(\"replication_num\"=\"1\", \
@@ -203,10 +203,10 @@ pub fn tables(sim: &DorisSim) {
 }
 
 /// Columns of a load into `d.u`.
-pub const U: &str = "k,v,__DORIS_SEQUENCE_COL__,__DORIS_DELETE_SIGN__";
+pub(crate) const U: &str = "k,v,__DORIS_SEQUENCE_COL__,__DORIS_DELETE_SIGN__";
 
 /// A line for `d.u`.
-pub fn line(k: i64, v: &str, seq: i64, deleted: bool) -> String {
+pub(crate) fn line(k: i64, v: &str, seq: i64, deleted: bool) -> String {
     format!(
         "{{\"k\":{k},\"v\":\"{v}\",\"__DORIS_SEQUENCE_COL__\":{seq},\"__DORIS_DELETE_SIGN__\":{}}}\n",
         i32::from(deleted)

@@ -16,7 +16,7 @@ use crate::world::{World, say};
 
 /// Where a start is. Each is one step; a crash may come between any two.
 #[derive(Default)]
-pub enum Boot {
+pub(crate) enum Boot {
     #[default]
     Era,
     Read(u32),
@@ -30,7 +30,7 @@ pub enum Boot {
 }
 
 /// The state with which a table is captured.
-pub fn captured_state(world: &World, source: usize) -> TargetState {
+pub(crate) fn captured_state(world: &World, source: usize) -> TargetState {
     let mut state = TargetState::default();
     if world.cfg.flaw == Flaw::AboveMaxIsLive
         && let Some(max) = world.server.visible[source].iter().rposition(Option::is_some)
@@ -41,7 +41,7 @@ pub fn captured_state(world: &World, source: usize) -> TargetState {
 }
 
 /// Makes a target durable.
-pub fn store_target(world: &mut World, era: u32, target: TargetNo, state: &TargetState) -> Result<(), String> {
+pub(crate) fn store_target(world: &mut World, era: u32, target: TargetNo, state: &TargetState) -> Result<(), String> {
     let mode = world.target(target).mode;
     let stored = StoredTarget {
         target,
@@ -54,7 +54,7 @@ pub fn store_target(world: &mut World, era: u32, target: TargetNo, state: &Targe
 }
 
 impl Boot {
-    pub fn step(self, world: &mut World) -> Result<Engine, String> {
+    pub(crate) fn step(self, world: &mut World) -> Result<Engine, String> {
         match self {
             Self::Era if world.cfg.flaw == Flaw::ReadBeforeEra => {
                 Ok(Engine::Boot(Self::ReadBeforeEra(Box::new(world.store.read().unwrap().unwrap()))))
@@ -83,7 +83,7 @@ impl Boot {
                 for i in 0..world.doris.txns.len() {
                     if matches!(world.doris.txns[i].state, State::Prepare | State::PreCommitted) {
                         say!(world, "engine: aborts the leftover {}", world.doris.txns[i].label);
-                        let _ = world.doris.abort(i as u64);
+                        world.doris.abort(i as u64).ok();
                     }
                 }
                 Ok(Engine::Boot(Self::Connect(era, None)))

@@ -25,7 +25,7 @@ impl World {
     }
 
     /// The output so far is the true state of every Done range.
-    pub fn check_boundary(&self, run: &Run) -> Result<(), String> {
+    pub(crate) fn check_boundary(&self, run: &Run) -> Result<(), String> {
         let truth = self.server.state_of(run.merge.judged());
         for group in &run.groups {
             if run.merge.ahead(group.table).is_some() {
@@ -55,7 +55,7 @@ impl World {
     }
 
     /// The whole output is right.
-    pub fn check_end(&self) -> Result<(), String> {
+    pub(crate) fn check_end(&self) -> Result<(), String> {
         let run = match &self.engine {
             Engine::Run(run) => Some(&**run),
             _ => None,

@@ -51,14 +51,14 @@ impl Chunk {
 }
 
 #[derive(Debug, Default)]
-pub struct Worker {
+pub(crate) struct Worker {
     stage: Stage,
     /// A read view that is used for one chunk too many (broken).
     view: Option<Rows>,
 }
 
 impl Worker {
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         matches!(self.stage, Stage::Idle)
     }
 }
@@ -90,7 +90,7 @@ fn cut(run: &mut Run, rng: &mut Rng, table: TableId) {
 }
 
 impl World {
-    pub fn chunk_step(&mut self) -> Result<(), String> {
+    pub(crate) fn chunk_step(&mut self) -> Result<(), String> {
         self.with_run(|world, run| {
             let i = world.rng.below(run.workers.len());
             let mut worker = std::mem::take(&mut run.workers[i]);
@@ -170,7 +170,7 @@ impl Worker {
         };
     }
 
-    fn open(&mut self, world: &mut World, run: &mut Run) -> Stage {
+    fn open(&self, world: &mut World, run: &mut Run) -> Stage {
         if run.groups.is_empty() {
             return Stage::Idle;
         }

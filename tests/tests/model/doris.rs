@@ -6,7 +6,7 @@ use crate::server::{KEYS, Val};
 
 /// A row of an append table; upsert tables get the same, collapsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutRow {
+pub(crate) struct OutRow {
     pub seq: i64,
     /// r, c, u or d.
     pub op: u8,
@@ -18,7 +18,7 @@ pub struct OutRow {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     Prepare,
     PreCommitted,
     Committed,
@@ -27,7 +27,7 @@ pub enum State {
 }
 
 #[derive(Clone, Debug)]
-pub struct LoadTxn {
+pub(crate) struct LoadTxn {
     pub label: String,
     pub target: TargetNo,
     pub era: u32,
@@ -38,10 +38,10 @@ pub struct LoadTxn {
 
 /// A commit or an abort was refused.
 #[derive(Debug)]
-pub struct Refused;
+pub(crate) struct Refused;
 
 #[derive(Debug, Default)]
-pub struct Doris {
+pub(crate) struct Doris {
     /// By transaction id.
     pub txns: Vec<LoadTxn>,
     /// Committed, not yet published; versions of a table are published in the order of their commits.
@@ -49,7 +49,7 @@ pub struct Doris {
 }
 
 impl Doris {
-    pub fn begin(&mut self, label: &str, target: TargetNo, era: u32, rows: &[OutRow]) -> Result<u64, Refused> {
+    pub(crate) fn begin(&mut self, label: &str, target: TargetNo, era: u32, rows: &[OutRow]) -> Result<u64, Refused> {
         if self.txns.iter().any(|t| t.label == label && t.state != State::Aborted && !t.forgotten) {
             return Err(Refused);
         }
@@ -64,7 +64,7 @@ impl Doris {
         Ok(self.txns.len() as u64 - 1)
     }
 
-    pub fn upload(&mut self, txn: u64) -> Result<(), Refused> {
+    pub(crate) fn upload(&mut self, txn: u64) -> Result<(), Refused> {
         let txn = &mut self.txns[txn as usize];
         if txn.state != State::Prepare {
             return Err(Refused);
@@ -73,7 +73,7 @@ impl Doris {
         Ok(())
     }
 
-    pub fn commit(&mut self, txn: u64) -> Result<(), Refused> {
+    pub(crate) fn commit(&mut self, txn: u64) -> Result<(), Refused> {
         let t = &mut self.txns[txn as usize];
         match t.state {
             State::PreCommitted => {
@@ -86,7 +86,7 @@ impl Doris {
         }
     }
 
-    pub fn abort(&mut self, txn: u64) -> Result<(), Refused> {
+    pub(crate) fn abort(&mut self, txn: u64) -> Result<(), Refused> {
         let t = &mut self.txns[txn as usize];
         match t.state {
             State::Prepare | State::PreCommitted | State::Aborted => {
@@ -98,7 +98,7 @@ impl Doris {
     }
 
     /// Publishes one committed transaction.
-    pub fn publish(&mut self, pick: usize) {
+    pub(crate) fn publish(&mut self, pick: usize) {
         if self.queue.is_empty() {
             return;
         }
@@ -108,11 +108,11 @@ impl Doris {
         self.txns[txn].state = State::Visible;
     }
 
-    pub fn is_published(&self) -> bool {
+    pub(crate) fn is_published(&self) -> bool {
         self.queue.is_empty()
     }
 
-    pub fn fact(&self, txn: u64) -> TxnFact {
+    pub(crate) fn fact(&self, txn: u64) -> TxnFact {
         let t = &self.txns[txn as usize];
         match t.state {
             State::Aborted | State::Visible if t.forgotten => TxnFact::Gone,
@@ -125,7 +125,7 @@ impl Doris {
     }
 
     /// Whether readers see a row with a sequence number in the range.
-    pub fn sees(&self, target: TargetNo, seq: (i64, i64)) -> bool {
+    pub(crate) fn sees(&self, target: TargetNo, seq: (i64, i64)) -> bool {
         self.txns
             .iter()
             .filter(|t| t.target == target && t.state == State::Visible)
@@ -134,7 +134,7 @@ impl Doris {
 }
 
 /// The table that `rows` make, by key.
-pub fn fold<'a>(mode: TableMode, rows: impl Iterator<Item = &'a OutRow>) -> [Option<Val>; KEYS + 1] {
+pub(crate) fn fold<'a>(mode: TableMode, rows: impl Iterator<Item = &'a OutRow>) -> [Option<Val>; KEYS + 1] {
     // Both modes: the greatest sequence number of a key says what it is. In an upsert table a change replaces what has
     // a sequence number not above its own; in an append table the history is read in the order of the numbers.
     let _ = mode;

@@ -18,7 +18,7 @@ use crate::server::{Server, Val, What};
 use crate::world::{World, say};
 
 /// The engine process.
-pub enum Engine {
+pub(crate) enum Engine {
     Down,
     Boot(Boot),
     Run(Box<Run>),
@@ -26,7 +26,7 @@ pub enum Engine {
 
 impl Engine {
     /// What is still on its way when the process is gone.
-    pub fn into_zombie(self) -> Option<Zombie> {
+    pub(crate) fn into_zombie(self) -> Option<Zombie> {
         match self {
             Self::Run(run) => {
                 Some(Zombie { era: run.era, delivery: run.delivery, uploads: run.uploads, on_way: run.on_way })
@@ -38,7 +38,7 @@ impl Engine {
 
 /// Targets of one source table that stand at the same place.
 #[derive(Debug)]
-pub struct Group {
+pub(crate) struct Group {
     pub table: TableId,
     pub source: usize,
     pub targets: Vec<TargetNo>,
@@ -46,7 +46,7 @@ pub struct Group {
 
 /// A load on its way to Doris.
 #[derive(Debug)]
-pub struct Upload {
+pub(crate) struct Upload {
     id: LoadId,
     label: String,
     rows: Vec<OutRow>,
@@ -56,14 +56,14 @@ pub struct Upload {
 
 /// A request to the store that was issued and not answered.
 #[derive(Debug)]
-pub enum OnWay {
+pub(crate) enum OnWay {
     Nothing,
     Write(Box<EpochRecord>),
     Mark(u64),
 }
 
 /// A dead engine's requests.
-pub struct Zombie {
+pub(crate) struct Zombie {
     era: u32,
     delivery: Delivery,
     uploads: Vec<Upload>,
@@ -71,7 +71,7 @@ pub struct Zombie {
 }
 
 /// A running engine.
-pub struct Run {
+pub(crate) struct Run {
     pub era: u32,
     pub merge: Merge<Val>,
     pub delivery: Delivery,
@@ -100,7 +100,7 @@ pub struct Run {
 }
 
 /// Where an engine begins.
-pub struct Begin {
+pub(crate) struct Begin {
     pub era: u32,
     pub epoch: u64,
     pub stream: GtidSet,
@@ -120,7 +120,7 @@ struct Unit {
 }
 
 impl Run {
-    pub fn new(begin: Begin, world: &World) -> Self {
+    pub(crate) fn new(begin: Begin, world: &World) -> Self {
         let rules = world.cfg.rules;
         let merge = Merge::new(begin.stream.clone(), begin.fence, rules);
         let mut run = Self {
@@ -175,7 +175,7 @@ impl Run {
     }
 
     /// Rows that are not in a Doris transaction yet.
-    pub fn pending(&self, target: TargetNo) -> impl Iterator<Item = &OutRow> {
+    pub(crate) fn pending(&self, target: TargetNo) -> impl Iterator<Item = &OutRow> {
         let uploads = self.uploads.iter().filter(move |u| u.id.target == target && u.txn.is_none());
         self.buffers.get(&target).into_iter().flatten().chain(uploads.flat_map(|u| u.rows.iter()))
     }
@@ -203,7 +203,7 @@ impl Run {
         !reading && unread.iter().all(|r| self.is_finished(group.table, r))
     }
 
-    pub fn is_finished(&self, table: TableId, range: &KeyRange) -> bool {
+    pub(crate) fn is_finished(&self, table: TableId, range: &KeyRange) -> bool {
         let lo = |r: &KeyRange| r.lo.as_ref().map_or(0, |k| k[0]);
         let hi = |r: &KeyRange| r.hi.as_ref().map_or(255, |k| k[0]);
         self.finished.iter().any(|(t, r)| *t == table && lo(r) <= lo(range) && hi(range) <= hi(r))
@@ -253,7 +253,7 @@ impl Run {
     }
 
     /// Chunks that are due enter.
-    pub fn enter(&mut self, world: &mut World) {
+    pub(crate) fn enter(&mut self, world: &mut World) {
         while let Some(table) = self.merge.entry_due() {
             let before = self.merge.durable_ranges(table);
             let Some(entry) = self.merge.entry() else { break };
@@ -310,7 +310,7 @@ fn units(world: &World, t: usize) -> Vec<Unit> {
 
 impl World {
     /// What the engine still waits for.
-    pub fn engine_waits_for(&self) -> String {
+    pub(crate) fn engine_waits_for(&self) -> String {
         match &self.engine {
             Engine::Run(r) => format!(
                 "live {:?}, ahead {:?}, workers {:?}, half {:?}, event {} of {}, buffers {:?}, uploads {:?}, loads {}, may close {}, server {} of {}",
@@ -331,12 +331,15 @@ impl World {
         }
     }
 
-    pub fn engine_is_done(&self) -> bool {
+    pub(crate) fn engine_is_done(&self) -> bool {
         matches!(&self.engine, Engine::Run(run) if run.is_done(self))
     }
 
     /// Takes the running engine out, so that a step may use both.
-    pub fn with_run(&mut self, step: impl FnOnce(&mut Self, &mut Run) -> Result<Alive, String>) -> Result<(), String> {
+    pub(crate) fn with_run(
+        &mut self,
+        step: impl FnOnce(&mut Self, &mut Run) -> Result<Alive, String>,
+    ) -> Result<(), String> {
         match std::mem::replace(&mut self.engine, Engine::Down) {
             Engine::Run(mut run) => {
                 let alive = step(self, &mut run)?;
@@ -359,7 +362,7 @@ impl World {
     }
 
     /// The stream: an event, a heartbeat, or the connection to another server.
-    pub fn stream_step(&mut self) -> Result<(), String> {
+    pub(crate) fn stream_step(&mut self) -> Result<(), String> {
         self.with_run(|world, run| {
             if run.server != world.server.number {
                 if run.half.is_some() {
@@ -382,7 +385,7 @@ impl World {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alive {
+pub(crate) enum Alive {
     Yes,
     No,
 }
@@ -583,7 +586,7 @@ impl Run {
 
 impl World {
     /// One step of uploading, recording or committing.
-    pub fn delivery_step(&mut self) -> Result<(), String> {
+    pub(crate) fn delivery_step(&mut self) -> Result<(), String> {
         self.with_run(|world, run| {
             if !run.late_commits.is_empty() && world.rng.percent(30) {
                 let txn = run.late_commits.remove(0);
@@ -609,7 +612,7 @@ impl World {
     }
 
     /// One of a dead engine's requests arrives.
-    pub fn zombie_step(&mut self) {
+    pub(crate) fn zombie_step(&mut self) {
         let Some(mut zombie) = self.zombie.take() else { return };
         let mut era = zombie.era;
         if self.cfg.flaw == Flaw::NoEraCheck {
@@ -644,7 +647,7 @@ impl World {
                 say!(self, "doris: {} is precommitted", upload.label);
                 delivery.precommitted(upload.id, txn, 0);
                 if self.cfg.flaw == Flaw::CommitBeforeRecord {
-                    let _ = self.doris.commit(txn);
+                    self.doris.commit(txn).ok();
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 /// One broken rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
+pub(crate) enum Flaw {
     None,
     /// LW is what the binlog end position stands for.
     LwIsPosition,

@@ -16,6 +16,11 @@
 //! --nocapture` tells the story. `MILLSTREAM_LONG=1` runs a million histories. `MODEL_MEASURE=n` counts the violations of
 //! each broken rule in n histories.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "a history has few keys, tables, targets and transactions; they index arrays and are ids of one byte or four"
+)]
+
 mod boot;
 mod check;
 mod chunks;

@@ -8,7 +8,7 @@ use crate::server::TABLES;
 use crate::world::{Config, TargetConfig};
 
 /// One broken rule with the settings under which its violation is not too rare.
-pub struct Mutant {
+pub(crate) struct Mutant {
     pub name: &'static str,
     pub tune: fn(&mut Config),
     /// The first seed that is tried, and how many. A rare violation begins near a seed that shows it.
@@ -50,7 +50,7 @@ fn stormy(c: &mut Config) {
 }
 
 /// Targets of one table end up at different places, while commits are slow.
-pub fn torn_apart(c: &mut Config) {
+pub(crate) fn torn_apart(c: &mut Config) {
     c.crashes = 3;
     c.lose = 50;
     c.forget = 0;
@@ -62,7 +62,7 @@ pub fn torn_apart(c: &mut Config) {
     c.chunk_rows = 1;
 }
 
-pub const MUTANTS: &[Mutant] = &[
+pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "lw_covers_d",
         tune: |c| {

@@ -7,23 +7,23 @@ use millstream_binlog::{Gtid, GtidSet, Position, Tag, Tsid, Uuid};
 use crate::rng::Rng;
 
 /// A row's content.
-pub type Val = u32;
-pub const TABLES: usize = 2;
+pub(crate) type Val = u32;
+pub(crate) const TABLES: usize = 2;
 /// Keys are 1 to KEYS.
-pub const KEYS: usize = 7;
+pub(crate) const KEYS: usize = 7;
 /// The rows of all tables by key.
-pub type Rows = [[Option<Val>; KEYS + 1]; TABLES];
+pub(crate) type Rows = [[Option<Val>; KEYS + 1]; TABLES];
 
 /// One row change: insert, delete, update, or an update that changes the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub(crate) struct Change {
     pub table: usize,
     pub before: Option<(u8, Val)>,
     pub after: Option<(u8, Val)>,
 }
 
 impl Change {
-    pub fn apply(&self, rows: &mut Rows) {
+    pub(crate) fn apply(&self, rows: &mut Rows) {
         if let Some((k, _)) = self.before {
             rows[self.table][k as usize] = None;
         }
@@ -39,7 +39,7 @@ impl Change {
 
 /// Commit stages in their order; `listed` (in gtid_executed) comes after Visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     Running,
     Flushed,
     Synced,
@@ -48,7 +48,7 @@ pub enum Phase {
 }
 
 #[derive(Clone, Debug)]
-pub struct Txn {
+pub(crate) struct Txn {
     pub gtid: Option<Gtid>,
     pub changes: Vec<Change>,
     pub phase: Phase,
@@ -58,20 +58,20 @@ pub struct Txn {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub(crate) enum What {
     Txn(usize),
     Rotate,
 }
 
 #[derive(Clone, Debug)]
-pub struct Event {
+pub(crate) struct Event {
     pub what: What,
     pub end: Position,
 }
 
 /// How the server behaves in one history.
 #[derive(Clone, Debug)]
-pub struct ServerConfig {
+pub(crate) struct ServerConfig {
     /// `binlog_order_commits`.
     pub order: bool,
     pub txns: usize,
@@ -82,7 +82,7 @@ pub struct ServerConfig {
 }
 
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     pub cfg: ServerConfig,
     pub base: Rows,
     pub txns: Vec<Txn>,
@@ -103,7 +103,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(cfg: ServerConfig, rng: &mut Rng) -> Self {
+    pub(crate) fn new(cfg: ServerConfig, rng: &mut Rng) -> Self {
         let mut base = Rows::default();
         let mut next_val = 1;
         let fill = [30, 60, 90][rng.below(3)];
@@ -132,22 +132,22 @@ impl Server {
     }
 
     /// Where the first file's first transaction begins (what precedes it was always sent).
-    pub fn beginning() -> Position {
+    pub(crate) fn beginning() -> Position {
         Position::new("b.000001", 4)
     }
 
     /// `SHOW BINARY LOG STATUS`: the end of what is flushed.
-    pub fn end(&self) -> Position {
+    pub(crate) fn end(&self) -> Position {
         Position { file: self.file.clone(), offset: self.offset }
     }
 
     /// Every transaction that is flushed (what a position stands for).
-    pub fn flushed(&self) -> GtidSet {
+    pub(crate) fn flushed(&self) -> GtidSet {
         self.txns.iter().filter_map(|t| t.gtid).collect()
     }
 
     /// The end of the last transaction of `set` in the binlog.
-    pub fn end_of(&self, set: &GtidSet) -> Position {
+    pub(crate) fn end_of(&self, set: &GtidSet) -> Position {
         let last = self.binlog.iter().rev().find(|e| match e.what {
             What::Txn(t) => self.txns[t].gtid.is_some_and(|g| set.contains(&g)),
             What::Rotate => false,
@@ -156,7 +156,7 @@ impl Server {
     }
 
     /// The tables as the transactions of `set` make them, in binlog order.
-    pub fn state_of(&self, set: &GtidSet) -> Rows {
+    pub(crate) fn state_of(&self, set: &GtidSet) -> Rows {
         let mut rows = self.base;
         for event in &self.binlog {
             let What::Txn(t) = event.what else { continue };
@@ -168,18 +168,18 @@ impl Server {
     }
 
     /// Nothing is left to do.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.synced == self.binlog.len()
             && self.txns.iter().all(|t| t.phase == Phase::RolledBack || (t.phase == Phase::Visible && t.listed))
     }
 
     /// All transactions have begun.
-    pub fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.txns.len() >= self.cfg.txns
     }
 
     /// One random step; says what happened.
-    pub fn step(&mut self, rng: &mut Rng, may_begin: bool) -> Option<String> {
+    pub(crate) fn step(&mut self, rng: &mut Rng, may_begin: bool) -> Option<String> {
         match rng.weighted(&self.cfg.speed) {
             0 if may_begin => self.begin(rng),
             0 | 1 => self.operate(rng),
@@ -345,7 +345,7 @@ impl Server {
 
     /// Another server takes over: what was flushed is there, what was running is not; independent neighbours may have
     /// changed places, and positions are others.
-    pub fn fail_over(&mut self, rng: &mut Rng) {
+    pub(crate) fn fail_over(&mut self, rng: &mut Rng) {
         for t in 0..self.txns.len() {
             match self.txns[t].phase {
                 Phase::Running => self.txns[t].phase = Phase::RolledBack,

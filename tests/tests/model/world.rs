@@ -15,14 +15,14 @@ use crate::server::{Server, ServerConfig, TABLES};
 
 /// A target table: its source table and mode. Its number is its index plus one.
 #[derive(Clone, Copy, Debug)]
-pub struct TargetConfig {
+pub(crate) struct TargetConfig {
     pub source: usize,
     pub mode: TableMode,
 }
 
 /// What one history may contain.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub(crate) struct Config {
     pub server: ServerConfig,
     pub targets: Vec<TargetConfig>,
     /// The second source table is captured only while the engine runs.
@@ -55,7 +55,7 @@ pub struct Config {
 
 impl Config {
     /// Settings of the history with this seed.
-    pub fn random(rng: &mut Rng) -> Self {
+    pub(crate) fn random(rng: &mut Rng) -> Self {
         let mut targets = Vec::new();
         let layout = rng.below(4);
         for source in 0..TABLES {
@@ -98,12 +98,12 @@ impl Config {
 
 /// A rule was broken, and what happened until then.
 #[derive(Clone, Debug)]
-pub struct Violation {
+pub(crate) struct Violation {
     pub what: String,
     pub story: String,
 }
 
-pub struct World {
+pub(crate) struct World {
     pub rng: Rng,
     pub cfg: Config,
     pub server: Server,
@@ -135,7 +135,7 @@ macro_rules! say {
 pub(crate) use say;
 
 impl World {
-    pub fn new(seed: u64, tune: impl FnOnce(&mut Config), told: bool) -> Self {
+    pub(crate) fn new(seed: u64, tune: impl FnOnce(&mut Config), told: bool) -> Self {
         let mut rng = Rng::new(seed);
         let mut cfg = Config::random(&mut rng);
         tune(&mut cfg);
@@ -163,23 +163,23 @@ impl World {
         world
     }
 
-    pub fn is_told(&self) -> bool {
+    pub(crate) fn is_told(&self) -> bool {
         self.story.is_some()
     }
 
-    pub fn tell(&mut self, line: &str) {
+    pub(crate) fn tell(&mut self, line: &str) {
         if let Some(story) = &mut self.story {
             story.push_str(line);
             story.push('\n');
         }
     }
 
-    pub fn target(&self, no: TargetNo) -> TargetConfig {
+    pub(crate) fn target(&self, no: TargetNo) -> TargetConfig {
         self.cfg.targets[no.0 as usize - 1]
     }
 
     /// The whole history.
-    pub fn run(self) -> Result<(), Violation> {
+    pub(crate) fn run(self) -> Result<(), Violation> {
         match self.play() {
             (_, Ok(())) => Ok(()),
             (story, Err(what)) => Err(Violation { what, story }),
@@ -187,7 +187,7 @@ impl World {
     }
 
     /// The history's story, if it is told, and its end.
-    pub fn play(mut self) -> (String, Result<(), String>) {
+    pub(crate) fn play(mut self) -> (String, Result<(), String>) {
         let end = self.steps();
         (self.story.take().unwrap_or_default(), end)
     }
@@ -252,7 +252,7 @@ impl World {
         Ok(())
     }
 
-    pub fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         self.crashes_left = self.crashes_left.saturating_sub(1);
         say!(self, "CRASH");
         let engine = std::mem::replace(&mut self.engine, Engine::Down);

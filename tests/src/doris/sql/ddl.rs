@@ -311,18 +311,18 @@ fn column_type(p: &mut Parser) -> Result<ColType, String> {
                 [p, s] => (*p, *s),
                 _ => return Err("DECIMAL takes precision and scale".into()),
             };
-            if !(1..=38).contains(&precision) {
+            let Some(precision) = u8::try_from(precision).ok().filter(|n| (1..=38).contains(n)) else {
                 return Err(format!("decimal precision must be between 1 and 38, precision was: {precision}"));
-            }
-            if scale > precision {
+            };
+            let Some(scale) = u8::try_from(scale).ok().filter(|n| *n <= precision) else {
                 return Err(format!("decimal scale must be between 0 and precision {precision}, scale was: {scale}"));
-            }
-            Ok(ColType::Decimal { precision: precision as u8, scale: scale as u8 })
+            };
+            Ok(ColType::Decimal { precision, scale })
         }
-        ("datetime" | "datetimev2", [f]) if *f <= 6 => Ok(ColType::DateTime(*f as u8)),
-        ("datetime" | "datetimev2", [f]) => {
-            Err(format!("Scale of Datetime must between 0 and 6. Scale was set to: {f}"))
-        }
+        ("datetime" | "datetimev2", [f]) => match u8::try_from(*f) {
+            Ok(f @ 0..=6) => Ok(ColType::DateTime(f)),
+            _ => Err(format!("Scale of Datetime must between 0 and 6. Scale was set to: {f}")),
+        },
         ("varchar", []) => Ok(ColType::Varchar(VARCHAR_MAX)),
         ("varchar", [n]) if (1..=VARCHAR_MAX).contains(n) => Ok(ColType::Varchar(*n)),
         ("varchar", [n]) => Err(format!("Varchar size must be <= {VARCHAR_MAX}: {n}")),

@@ -28,31 +28,32 @@ pub(crate) fn tokens(sql: &str) -> Result<Vec<Token>, String> {
         rest = rest.trim_start();
         let Some(c) = rest.chars().next() else { return Ok(out) };
         if let Some(comment) = rest.strip_prefix("/*") {
-            let end = comment.find("*/").ok_or("an open comment")?;
-            rest = &comment[end + 2..];
+            (_, rest) = comment.split_once("*/").ok_or("an open comment")?;
         } else if rest.starts_with("-- ") || c == '#' {
-            rest = rest.find('\n').map_or("", |i| &rest[i + 1..]);
+            rest = rest.split_once('\n').map_or("", |(_, after)| after);
         } else if matches!(c, '\'' | '"' | '`') {
             let (text, after) = quoted(rest, c)?;
             out.push(if c == '`' { Token::Quoted(text) } else { Token::Text(text) });
             rest = after;
         } else if let Some(name) = rest.strip_prefix("@@") {
             let end = name.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.'))).unwrap_or(name.len());
-            let lower = name[..end].to_ascii_lowercase();
+            let (name, after) = name.split_at(end);
+            let lower = name.to_ascii_lowercase();
             let bare = lower.trim_start_matches("session.").trim_start_matches("global.");
             out.push(Token::Variable(bare.to_owned()));
-            rest = &name[end..];
+            rest = after;
         } else if c.is_ascii_digit() {
-            let end = number_end(rest);
-            out.push(Token::Number(rest[..end].to_owned()));
-            rest = &rest[end..];
+            let (number, after) = rest.split_at(number_end(rest));
+            out.push(Token::Number(number.to_owned()));
+            rest = after;
         } else if c.is_alphabetic() || c == '_' {
             let end = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$'))).unwrap_or(rest.len());
-            out.push(Token::Word(rest[..end].to_owned()));
-            rest = &rest[end..];
-        } else if let Some(s) = SYMBOLS.iter().find(|s| rest.starts_with(**s)) {
+            let (word, after) = rest.split_at(end);
+            out.push(Token::Word(word.to_owned()));
+            rest = after;
+        } else if let Some((s, after)) = SYMBOLS.iter().find_map(|s| Some((s, rest.strip_prefix(s)?))) {
             out.push(Token::Symbol(s));
-            rest = &rest[s.len()..];
+            rest = after;
         } else {
             return Err(format!("an unexpected character {c:?}"));
         }
@@ -86,25 +87,26 @@ fn number_end(text: &str) -> usize {
 
 fn quoted(text: &str, quote: char) -> Result<(String, &str), String> {
     let mut out = String::new();
-    let mut chars = text.char_indices().skip(1).peekable();
-    while let Some((i, c)) = chars.next() {
+    let mut chars = text.chars();
+    chars.next();
+    while let Some(c) = chars.next() {
         if c == quote {
-            if chars.peek().is_some_and(|(_, n)| *n == quote) {
+            if chars.as_str().starts_with(quote) {
                 chars.next();
                 out.push(quote);
                 continue;
             }
-            return Ok((out, &text[i + 1..]));
+            return Ok((out, chars.as_str()));
         }
         if c == '\\' && quote != '`' {
             match chars.next() {
-                Some((_, 'n')) => out.push('\n'),
-                Some((_, 't')) => out.push('\t'),
-                Some((_, 'r')) => out.push('\r'),
-                Some((_, '0')) => out.push('\0'),
+                Some('n') => out.push('\n'),
+                Some('t') => out.push('\t'),
+                Some('r') => out.push('\r'),
+                Some('0') => out.push('\0'),
                 // In LIKE patterns the backslash stays.
-                Some((_, c @ ('%' | '_'))) => out.extend(['\\', c]),
-                Some((_, c)) => out.push(c),
+                Some(c @ ('%' | '_')) => out.extend(['\\', c]),
+                Some(c) => out.push(c),
                 None => break,
             }
             continue;

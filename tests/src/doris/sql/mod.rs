@@ -99,8 +99,9 @@ async fn session(stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
             22 => match lex::tokens(&text) {
                 Ok(tokens) => {
                     let params = tokens.iter().filter(|t| **t == Token::Symbol("?")).count();
+                    let params = u16::try_from(params).map_err(io::Error::other)?;
                     prepared.insert(next_statement, tokens);
-                    wire.prepared(next_statement, params as u16).await?;
+                    wire.prepared(next_statement, params).await?;
                     next_statement += 1;
                 }
                 Err(e) => wire.err(1064, "42000", &e).await?,
@@ -174,8 +175,8 @@ fn parameters(r: &mut Reader<'_>, count: usize) -> Result<Vec<Option<String>>, P
         out.push(Some(match kind {
             1 | 2 | 3 | 8 => {
                 let raw = r.uint_le(width, "value")?;
-                let shift = 64 - 8 * width as u32;
-                if unsigned { raw.to_string() } else { (((raw << shift) as i64) >> shift).to_string() }
+                let shift = 64 - 8 * width;
+                if unsigned { raw.to_string() } else { ((raw << shift).cast_signed() >> shift).to_string() }
             }
             4 => f32::from_bits(r.u32_le("value")?).to_string(),
             5 => f64::from_bits(r.u64_le("value")?).to_string(),

@@ -80,7 +80,7 @@ impl Login {
 
 impl Wire {
     pub(super) fn new(stream: TcpStream) -> Self {
-        let _ = stream.set_nodelay(true);
+        stream.set_nodelay(true).ok();
         Self { stream: BufReader::new(stream), seq: 0, deprecate_eof: false, out: Vec::new() }
     }
 
@@ -121,7 +121,8 @@ impl Wire {
         loop {
             let n = payload.len().min(FULL);
             let (now, rest) = payload.split_at(n);
-            self.out.extend_from_slice(&[n as u8, (n >> 8) as u8, (n >> 16) as u8, self.seq]);
+            let [low, middle, high, ..] = n.to_le_bytes();
+            self.out.extend_from_slice(&[low, middle, high, self.seq]);
             self.out.extend_from_slice(now);
             self.seq = self.seq.wrapping_add(1);
             payload = rest;
@@ -148,7 +149,9 @@ impl Wire {
         salt.fill_with(|| fastrand::u8(1..=127));
         let mut w = Writer::new();
         w.u8(10).nul_bytes(VERSION.as_bytes()).u32_le(thread).bytes(&salt[..8]).u8(0);
-        w.u16_le(CAPABILITIES as u16).u8(33).u16_le(0).u16_le((CAPABILITIES >> 16) as u16).u8(21).zeros(10);
+        let capabilities = CAPABILITIES.to_le_bytes();
+        let (low, high) = capabilities.split_at(2);
+        w.bytes(low).u8(33).u16_le(0).bytes(high).u8(21).zeros(10);
         w.bytes(&salt[8..]).u8(0).nul_bytes(NATIVE);
         self.seq = 0;
         self.put(&w.into_bytes());

@@ -267,7 +267,7 @@ impl Scan {
 
     /// The rows asked for, in order.
     pub(super) fn rows(&self) -> Box<dyn Iterator<Item = (&[u8], u32)> + Send + '_> {
-        let limit = self.limit.map_or(usize::MAX, |n| n as usize);
+        let limit = self.limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
         let base = self.data.iter(self.deleted_too);
         let matching =
             base.filter(|(row, _)| self.filters.is_empty() || self.matches(&Values(row).collect::<Vec<_>>()));
