@@ -1,23 +1,26 @@
-//! A source, a simulated cluster and an engine, joined for an end-to-end test.
+//! A source, a cluster and an engine, joined for an end-to-end test. The cluster is simulated, or the real one that
+//! `MILLSTREAM_DORIS_FE` names; tests that need the simulator's inside say that they are skipped there.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::doris::{DorisSim, SimOptions};
+use millstream_wire::{ConnectOptions, Connection};
+
+use crate::doris::{DorisSim, DorisTarget};
 use crate::engine::{Engine, Home, Output};
 use crate::server::{Endpoint, Server};
-use crate::source::SourceTable;
+use crate::source::{SourceTable, TextRow};
 
 /// How long a run with `--until` may take in a test.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A simulated cluster beside a source, and a home for engines between them.
+/// A cluster beside a source, and a home for engines between them.
 #[derive(Debug)]
 pub struct Rig {
     /// Keeps the cluster's tasks running.
     pub runtime: tokio::runtime::Runtime,
     /// The cluster.
-    pub sim: DorisSim,
+    pub cluster: DorisTarget,
     /// Where the engine runs; its state is in `state`.
     pub home: Home,
     /// `source.url`.
@@ -38,10 +41,10 @@ impl Rig {
     /// A cluster for `server`; `tables` are patterns of `source.tables`.
     pub fn new(server: &Server, tables: &[&str]) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let sim = runtime.block_on(DorisSim::start(SimOptions::default())).unwrap();
-        Self {
+        let cluster = runtime.block_on(DorisTarget::from_env_or_sim()).unwrap();
+        let rig = Self {
             runtime,
-            sim,
+            cluster,
             home: Home::new().unwrap(),
             source_url: server.url("repl"),
             tables: tables.iter().map(ToString::to_string).collect(),
@@ -49,6 +52,75 @@ impl Rig {
             snapshot: "chunk_rows = 500".to_owned(),
             flush: "{ interval = \"200ms\" }".to_owned(),
             sink: String::new(),
+        };
+        if rig.cluster.is_real() {
+            // What an earlier run of the suite left there.
+            for database in tables.iter().filter_map(|t| t.split('.').next()) {
+                for prefix in ["up", "log"] {
+                    rig.sql(&format!("DROP DATABASE IF EXISTS `{prefix}_{database}`")).unwrap();
+                }
+            }
+        }
+        rig
+    }
+
+    /// The same for a test that needs the simulator's inside (faults, transactions, its clock). On a real cluster it says
+    /// that the test is skipped.
+    pub fn simulated(server: &Server, tables: &[&str]) -> Option<Self> {
+        let rig = Self::new(server, tables);
+        rig.cluster.sim_or_skip(&tables.join(", ")).is_some().then_some(rig)
+    }
+
+    /// The simulator of a rig that [`Rig::simulated`] made.
+    #[track_caller]
+    pub fn sim(&self) -> &DorisSim {
+        self.cluster.sim_or_skip("this").expect("a simulated cluster")
+    }
+
+    /// The names of the columns and the rows that a statement gives on the cluster's SQL port.
+    fn sql(&self, statement: &str) -> Result<(Vec<String>, Vec<TextRow>), millstream_wire::Error> {
+        let at = self.cluster.sql_socket().unwrap();
+        let options = ConnectOptions::tcp(at.ip().to_string(), at.port())
+            .user(self.cluster.user.as_str())
+            .password(self.cluster.password.as_str());
+        self.runtime.block_on(async {
+            let mut connection = Connection::connect(&options).await?;
+            let mut answer = connection.query(statement).await?;
+            let columns = answer.columns().iter().map(|c| c.name.clone()).collect();
+            let mut rows = Vec::new();
+            while let Some(row) = answer.next().await? {
+                let text = |value| match value {
+                    millstream_wire::Value::Bytes(bytes) => Some(String::from_utf8(bytes.to_vec()).unwrap()),
+                    _ => None,
+                };
+                rows.push(row.values().map(|value| Ok(text(value?))).collect::<Result<_, millstream_wire::Error>>()?);
+            }
+            drop(answer);
+            connection.close().await;
+            Ok((columns, rows))
+        })
+    }
+
+    /// The columns and the visible rows of a target table; `None` if it is not there.
+    pub fn table(&self, database: &str, table: &str) -> Option<(Vec<String>, Vec<TextRow>)> {
+        match self.sql(&format!("SELECT * FROM `{database}`.`{table}`")) {
+            Ok(answer) => Some(answer),
+            Err(e) if e.server_error().is_some() => None,
+            Err(e) => panic!("reading {database}.{table}: {e}"),
+        }
+    }
+
+    /// The visible rows of a target table.
+    pub fn rows(&self, database: &str, table: &str) -> Vec<TextRow> {
+        self.table(database, table).map_or_else(Vec::new, |(_, rows)| rows)
+    }
+
+    /// How many there are; 0 if the table is not there.
+    pub fn row_count(&self, database: &str, table: &str) -> u64 {
+        match self.sql(&format!("SELECT COUNT(*) FROM `{database}`.`{table}`")) {
+            Ok((_, rows)) => rows[0][0].as_deref().unwrap().parse().unwrap(),
+            Err(e) if e.server_error().is_some() => 0,
+            Err(e) => panic!("counting {database}.{table}: {e}"),
         }
     }
 
@@ -89,10 +161,10 @@ dir = "state"
             flush = self.flush,
             sink = self.sink,
             tables = tables.join(", "),
-            fe = self.sim.fe_url(),
-            sql = self.sim.sql_addr(),
-            user = self.sim.user(),
-            password = self.sim.password(),
+            fe = self.cluster.fe_url,
+            sql = self.cluster.sql_addr,
+            user = self.cluster.user,
+            password = self.cluster.password,
         )
     }
 
@@ -118,9 +190,9 @@ dir = "state"
     pub fn upsert_differences(&self, endpoint: &Endpoint, database: &str, table: &str) -> Vec<String> {
         let source = SourceTable::describe(endpoint, database, table).unwrap();
         let sink_db = format!("up_{database}");
-        let schema = self.sim.schema(&sink_db, table).unwrap();
+        let (columns, rows) = self.table(&sink_db, table).unwrap();
         let order: Vec<usize> =
-            source.columns.iter().map(|c| schema.columns.iter().position(|s| s.name == c.name).unwrap()).collect();
+            source.columns.iter().map(|c| columns.iter().position(|name| *name == c.name).unwrap()).collect();
         let pick = |row: &[Option<String>]| -> Vec<Option<String>> {
             order
                 .iter()
@@ -129,8 +201,7 @@ dir = "state"
                 .collect()
         };
         let key = |row: &Vec<Option<String>>| source.key.iter().map(|i| row[*i].clone()).collect::<Vec<_>>();
-        let there: BTreeMap<_, _> =
-            self.sim.rows(&sink_db, table).iter().map(|row| pick(row)).map(|row| (key(&row), row)).collect();
+        let there: BTreeMap<_, _> = rows.iter().map(|row| pick(row)).map(|row| (key(&row), row)).collect();
         let here: BTreeMap<_, _> = source.read(endpoint).unwrap().into_iter().map(|row| (key(&row), row)).collect();
         let mut differences = Vec::new();
         for (key, row) in &here {
@@ -161,11 +232,10 @@ dir = "state"
     pub fn append_faults(&self, endpoint: &Endpoint, database: &str, table: &str) -> Vec<String> {
         let source = SourceTable::describe(endpoint, database, table).unwrap();
         let sink_db = format!("log_{database}");
-        let schema = self.sim.schema(&sink_db, table).unwrap();
-        let at = |name: &str| schema.columns.iter().position(|c| c.name == name).unwrap();
+        let (columns, mut log) = self.table(&sink_db, table).unwrap();
+        let at = |name: &str| columns.iter().position(|column| column == name).unwrap();
         let order: Vec<usize> = source.columns.iter().map(|c| at(&c.name)).collect();
         let (seq, op, gtid, row_no) = (at("_ms_seq"), at("_ms_op"), at("_ms_gtid"), at("_ms_row"));
-        let mut log = self.sim.rows(&sink_db, table);
         log.sort_by_key(|row| row[seq].as_deref().unwrap().parse::<i64>().unwrap());
         let mut faults = Vec::new();
         let mut seen = std::collections::BTreeSet::new();

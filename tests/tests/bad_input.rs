@@ -80,7 +80,7 @@ fn last_number(server: &Server) -> u64 {
 fn a_configuration_that_is_wrong() {
     let Some(server) = server::shared() else { return };
     table(server, "bi_config");
-    let rig = Rig::new(server, &["bi_config.*"]);
+    let Some(rig) = Rig::simulated(server, &["bi_config.*"]) else { return };
     let good = rig.config();
     for (from, to, words) in [
         ("[snapshot]", "[snapshto]", &["snapshto", "unknown key", "did you mean \"snapshot\"?"][..]),
@@ -104,14 +104,14 @@ fn a_configuration_that_is_wrong() {
 fn secrets_come_from_the_environment_and_show_nowhere() {
     let Some(server) = server::shared() else { return };
     table(server, "bi_secret");
-    let mut rig = Rig::new(server, &["bi_secret.*"]);
-    rig.home = Home::new().unwrap().env("RIG_MYSQL", server::REPL_PASSWORD).env("RIG_DORIS", rig.sim.password());
+    let Some(mut rig) = Rig::simulated(server, &["bi_secret.*"]) else { return };
+    rig.home = Home::new().unwrap().env("RIG_MYSQL", server::REPL_PASSWORD).env("RIG_DORIS", rig.sim().password());
     let url = format!("mysql://repl:${{RIG_MYSQL}}@127.0.0.1:{}", server.port());
     let config =
-        rig.config().replace(&rig.source_url, &url).replace(&format!("{:?}", rig.sim.password()), "\"${RIG_DORIS}\"");
+        rig.config().replace(&rig.source_url, &url).replace(&format!("{:?}", rig.sim().password()), "\"${RIG_DORIS}\"");
     assert!(config.contains("${RIG_MYSQL}") && config.contains("${RIG_DORIS}"), "{config}");
     let mut engine = rig.home.spawn(Some(&config), &["run"]).unwrap();
-    wait_for_rows(&rig.sim, &mut engine, "log_bi_secret", "t", 2);
+    wait_for_rows(rig.sim(), &mut engine, "log_bi_secret", "t", 2);
     let line = std::fs::read(format!("/proc/{}/cmdline", engine.pid())).unwrap();
     let line = String::from_utf8_lossy(&line).replace('\0', " ");
     assert!(line.contains("millstream") && !line.contains("pw"), "{line}");
@@ -131,7 +131,7 @@ fn addresses_and_logins_that_do_not_work() {
         "CREATE USER bi_login@'%' IDENTIFIED BY 'very-new';
          GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO bi_login@'%'",
     );
-    let mut rig = Rig::new(server, &["bi_login.*"]);
+    let Some(mut rig) = Rig::simulated(server, &["bi_login.*"]) else { return };
     let url = |password: &str, port: u16| format!("mysql://bi_login:{password}@127.0.0.1:{port}");
     rig.source_url = url("very-wrong", server.port());
     says(&rig.run(), REFUSED, &["127.0.0.1", "Access denied", "check the user and the password in source.url"]);
@@ -146,7 +146,7 @@ fn addresses_and_logins_that_do_not_work() {
     // While it runs: the password is changed and the connections are cut.
     let mut engine = rig.spawn();
     server.sql("INSERT INTO bi_login.t VALUES (3, 30)");
-    wait_for_rows(&rig.sim, &mut engine, "log_bi_login", "t", 3);
+    wait_for_rows(rig.sim(), &mut engine, "log_bi_login", "t", 3);
     server.sql("ALTER USER bi_login@'%' IDENTIFIED BY 'very-new-2'; INSERT INTO bi_login.t VALUES (4, 40)");
     let ids = server.sql("SELECT id FROM information_schema.processlist WHERE user = 'bi_login'");
     for id in &ids {
@@ -163,7 +163,7 @@ fn a_server_without_tls_and_with_settings_that_will_not_do() {
     let options = ServerOptions::new().flag("--tls-version=");
     let Some(server) = or_skip(Server::start(options)) else { return };
     table(&server, "bi_set");
-    let rig = Rig::new(&server, &["bi_set.*"]);
+    let Some(rig) = Rig::simulated(&server, &["bi_set.*"]) else { return };
     let with = |lines: &str| rig.config().replace("tables = [", &format!("{lines}\ntables = ["));
     let plain = with("allow_public_key_retrieval = true");
     for mode in ["required", "verify-ca"] {
@@ -223,7 +223,7 @@ fn each_missing_grant_is_named_with_the_statement_that_gives_it() {
         .sql("CREATE TABLE bi_grant.u (id INT PRIMARY KEY, v INT); CREATE USER bi_grant@'%' IDENTIFIED BY 'very-new'");
     // Something on every table, so that they can be seen at all.
     server.sql("GRANT INSERT ON bi_grant.* TO bi_grant@'%'");
-    let mut rig = Rig::new(server, &["bi_grant.*"]);
+    let Some(mut rig) = Rig::simulated(server, &["bi_grant.*"]) else { return };
     rig.source_url = format!("mysql://bi_grant:very-new@127.0.0.1:{}", server.port());
     let mut given = Vec::new();
     let output = loop {
@@ -252,7 +252,7 @@ fn each_missing_grant_is_named_with_the_statement_that_gives_it() {
 fn a_position_that_the_source_has_purged() {
     let Some(server) = or_skip(Server::start(ServerOptions::new())) else { return };
     table(&server, "bi_purge");
-    let mut rig = Rig::new(&server, &["bi_purge.*"]);
+    let Some(mut rig) = Rig::simulated(&server, &["bi_purge.*"]) else { return };
     rig.run_well();
     let uuid = server.value("SELECT @@server_uuid");
     let first = last_number(&server) + 1;
@@ -273,7 +273,7 @@ fn a_position_that_the_source_has_purged() {
         ];
         says(&output, output.exit.code, &words);
     }
-    assert_eq!(rig.sim.row_count("up_bi_purge", "t"), 2, "nothing was changed");
+    assert_eq!(rig.sim().row_count("up_bi_purge", "t"), 2, "nothing was changed");
     // The way out, as told.
     std::fs::remove_dir_all(rig.home.path().join("state")).unwrap();
     rig.sink = "on_existing = \"truncate\"".to_owned();
@@ -289,7 +289,7 @@ fn tables_that_cannot_be_captured() {
          CREATE TABLE nokey (a INT); CREATE TABLE en (k ENUM('a','b') PRIMARY KEY); CREATE VIEW seen AS SELECT * FROM t;
          CREATE TABLE fl (k DOUBLE PRIMARY KEY); CREATE TABLE reserved (id INT PRIMARY KEY, _ms_x INT)",
     );
-    let mut rig = Rig::new(server, &[]);
+    let Some(mut rig) = Rig::simulated(server, &[]) else { return };
     for (tables, words) in [
         (
             &["bi_tab.t", "bi_tab.tt"][..],
@@ -323,12 +323,12 @@ fn tables_that_cannot_be_captured() {
 fn a_state_directory_that_is_locked_or_broken() {
     let Some(server) = server::shared() else { return };
     table(server, "bi_state");
-    let mut rig = Rig::new(server, &["bi_state.*"]);
+    let Some(mut rig) = Rig::simulated(server, &["bi_state.*"]) else { return };
     let mut engine = rig.spawn();
-    wait_for_rows(&rig.sim, &mut engine, "log_bi_state", "t", 2);
+    wait_for_rows(rig.sim(), &mut engine, "log_bi_state", "t", 2);
     says(&rig.run(), REFUSED, &["in use by another millstream", "state.dir"]);
     server.sql("INSERT INTO bi_state.t VALUES (3, 30)");
-    wait_for_rows(&rig.sim, &mut engine, "log_bi_state", "t", 3);
+    wait_for_rows(rig.sim(), &mut engine, "log_bi_state", "t", 3);
     engine.kill9().unwrap();
     // The lock went with the process.
     mended(&rig, server, "bi_state", &["t"]);
@@ -347,7 +347,7 @@ fn a_state_directory_that_is_locked_or_broken() {
         let output = rig.run();
         assert!([REFUSED, STOPPED].contains(&output.exit.code), "{}", output.stderr);
         says(&output, output.exit.code, &["millstream.redb"]);
-        assert_eq!(rig.sim.row_count("log_bi_state", "t"), 3, "nothing was written");
+        assert_eq!(rig.sim().row_count("log_bi_state", "t"), 3, "nothing was written");
     }
     std::fs::write(&file, &whole).unwrap();
     mended(&rig, server, "bi_state", &["t"]);
@@ -362,26 +362,26 @@ fn a_state_directory_that_is_locked_or_broken() {
 fn doris_refuses() {
     let Some(server) = server::shared() else { return };
     table(server, "bi_doris");
-    let mut rig = Rig::new(server, &["bi_doris.*"]);
+    let Some(mut rig) = Rig::simulated(server, &["bi_doris.*"]) else { return };
     let good = rig.config();
-    let password = format!("{:?}", rig.sim.password());
+    let password = format!("{:?}", rig.sim().password());
     says(&run(&rig, &good.replace(&password, "\"very-wrong\"")), REFUSED, &["check sink.user and sink.password"]);
-    says(&run(&rig, &good.replace(&rig.sim.fe_url(), "http://127.0.0.1:1")), REFUSED, &["127.0.0.1:1", "sink.fe"]);
-    let sql = rig.sim.sql_addr().to_string();
+    says(&run(&rig, &good.replace(&rig.sim().fe_url(), "http://127.0.0.1:1")), REFUSED, &["127.0.0.1:1", "sink.fe"]);
+    let sql = rig.sim().sql_addr().to_string();
     says(&run(&rig, &good.replace(&format!("\"{sql}\""), "\"127.0.0.1:1\"")), REFUSED, &["127.0.0.1:1", "sink.sql"]);
 
     // A table that exists and is another one.
     let create = |columns: &str, table: &str, model: &str| {
-        rig.sim.create_database(table.split('.').next().unwrap());
+        rig.sim().create_database(table.split('.').next().unwrap());
         let sql = format!(
             "CREATE TABLE {table} ({columns}) {model}(`id`) DISTRIBUTED BY HASH(`id`) BUCKETS 1 PROPERTIES (\"replication_num\" = \"1\")"
         );
-        rig.sim.sql(&sql).unwrap_or_else(|e| panic!("{e}: {sql}"));
+        rig.sim().sql(&sql).unwrap_or_else(|e| panic!("{e}: {sql}"));
     };
     create("`id` INT NOT NULL, `w` VARCHAR(5)", "up_bi_doris.t", "DUPLICATE KEY");
     let output = run(&rig, &good);
     says(&output, REFUSED, &["up_bi_doris.t", "exists", "route to another table"]);
-    rig.sim.sql("DROP TABLE up_bi_doris.t").unwrap();
+    rig.sim().sql("DROP TABLE up_bi_doris.t").unwrap();
     mended(&rig, server, "bi_doris", &["t"]);
 
     // Rows in the targets, and no state that says where they are from.
@@ -425,7 +425,7 @@ fn statements_that_cannot_be_followed_stop_the_run_after_what_came_before() {
     {
         let database = format!("bi_ddl{n}");
         table(server, &database);
-        let mut rig = Rig::new(server, &[&format!("{database}.*")]);
+        let Some(mut rig) = Rig::simulated(server, &[&format!("{database}.*")]) else { return };
         rig.run_well();
         let mut engine = rig.spawn();
         engine.wait_for_log("its start", PATIENCE / 4, |log| log.contains("running"));
@@ -439,7 +439,11 @@ fn statements_that_cannot_be_followed_stop_the_run_after_what_came_before() {
         says(&output, STOPPED, &all);
         let place = output.stderr.split(&format!("{file}:")).last().unwrap();
         assert!(place.starts_with(|c: char| c.is_ascii_digit()), "{}", output.stderr);
-        assert_eq!(rig.sim.row_count(&format!("log_{database}"), "t"), 4, "what came before is delivered: {statement}");
+        assert_eq!(
+            rig.sim().row_count(&format!("log_{database}"), "t"),
+            4,
+            "what came before is delivered: {statement}"
+        );
         // It stays stopped, and says the same as long as there is a table at all.
         let again = rig.run();
         if statement.starts_with("DROP") {
@@ -447,13 +451,13 @@ fn statements_that_cannot_be_followed_stop_the_run_after_what_came_before() {
         } else {
             says(&again, STOPPED, &all);
         }
-        assert_eq!(rig.sim.row_count(&format!("log_{database}"), "t"), 4, "{statement}");
+        assert_eq!(rig.sim().row_count(&format!("log_{database}"), "t"), 4, "{statement}");
         // The way out, as told.
         std::fs::remove_dir_all(rig.home.path().join("state")).unwrap();
         let sims = [format!("up_{database}"), format!("log_{database}")];
         if statement.starts_with("ALTER") {
             for db in &sims {
-                rig.sim.sql(&format!("DROP TABLE {db}.t")).unwrap();
+                rig.sim().sql(&format!("DROP TABLE {db}.t")).unwrap();
             }
         }
         let left = server.sql(&format!("SHOW TABLES FROM {database}"));
@@ -470,7 +474,7 @@ fn what_does_not_concern_captured_rows_is_counted_and_passed_over() {
     let Some(server) = server::shared() else { return };
     table(server, "bi_skip");
     server.sql("CREATE DATABASE bi_skip_other; CREATE TABLE bi_skip_other.t (id INT PRIMARY KEY)");
-    let rig = Rig::new(server, &["bi_skip.*"]);
+    let Some(rig) = Rig::simulated(server, &["bi_skip.*"]) else { return };
     rig.run_well();
     server.sql(
         "CREATE USER bi_skip@'%'; DROP USER bi_skip@'%'; ALTER TABLE bi_skip_other.t ADD COLUMN v INT;
@@ -496,7 +500,7 @@ fn a_prepared_transaction_at_the_start() {
     let Some(server) = server::shared() else { return };
     table(server, "bi_xa");
     server.sql("CREATE USER bi_xa@'%' IDENTIFIED BY 'very-new'; GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT, XA_RECOVER_ADMIN ON *.* TO bi_xa@'%'");
-    let mut rig = Rig::new(server, &["bi_xa.*"]);
+    let Some(mut rig) = Rig::simulated(server, &["bi_xa.*"]) else { return };
     rig.source_url = format!("mysql://bi_xa:very-new@127.0.0.1:{}", server.port());
     server.sql("XA START 'bi_xa'; UPDATE bi_xa.t SET v = 11 WHERE id = 1; XA END 'bi_xa'; XA PREPARE 'bi_xa'");
     for _ in 0..2 {
@@ -558,7 +562,7 @@ fn two_engines_with_one_identity() {
 fn a_source_that_lost_what_was_replicated() {
     let Some(server) = or_skip(Server::start(ServerOptions::new())) else { return };
     table(&server, "bi_lost");
-    let mut rig = Rig::new(&server, &["bi_lost.*"]);
+    let Some(mut rig) = Rig::simulated(&server, &["bi_lost.*"]) else { return };
     rig.run_well();
     let uuid = server.value("SELECT @@server_uuid");
     let set = executed(&server);
@@ -567,7 +571,7 @@ fn a_source_that_lost_what_was_replicated() {
     assert!([REFUSED, STOPPED].contains(&output.exit.code), "{}", output.stderr);
     let missing = format!("{uuid}:2-{}", set.rsplit('-').next().unwrap());
     says(&output, output.exit.code, &[&missing, "source.url", "new state directory"]);
-    assert_eq!(rig.sim.row_count("up_bi_lost", "t"), 2, "nothing was written");
+    assert_eq!(rig.sim().row_count("up_bi_lost", "t"), 2, "nothing was written");
     std::fs::remove_dir_all(rig.home.path().join("state")).unwrap();
     rig.sink = "on_existing = \"truncate\"".to_owned();
     mended(&rig, &server, "bi_lost", &["t"]);
@@ -577,16 +581,16 @@ fn a_source_that_lost_what_was_replicated() {
 fn doris_goes_bad_while_the_engine_runs() {
     let Some(server) = server::shared() else { return };
     table(server, "bi_quota");
-    let rig = Rig::new(server, &["bi_quota.*"]);
+    let Some(rig) = Rig::simulated(server, &["bi_quota.*"]) else { return };
     let mut engine = rig.spawn();
-    wait_for_rows(&rig.sim, &mut engine, "log_bi_quota", "t", 2);
+    wait_for_rows(rig.sim(), &mut engine, "log_bi_quota", "t", 2);
     // Full for a while: it says so, and goes on by itself when there is room.
-    rig.sim.set_quota_full("log_bi_quota", true);
+    rig.sim().set_quota_full("log_bi_quota", true);
     server.sql("INSERT INTO bi_quota.t VALUES (3, 30)");
     engine.wait_for_log("the refusal", PATIENCE / 4, |log| log.contains("quota"));
-    assert_eq!(rig.sim.row_count("log_bi_quota", "t"), 2);
-    rig.sim.set_quota_full("log_bi_quota", false);
-    wait_for_rows(&rig.sim, &mut engine, "log_bi_quota", "t", 3);
+    assert_eq!(rig.sim().row_count("log_bi_quota", "t"), 2);
+    rig.sim().set_quota_full("log_bi_quota", false);
+    wait_for_rows(rig.sim(), &mut engine, "log_bi_quota", "t", 3);
     engine.sigterm().unwrap();
     let output = engine.finish(PATIENCE);
     assert!(output.exit.success(), "{}", output.stderr);
@@ -594,11 +598,11 @@ fn doris_goes_bad_while_the_engine_runs() {
     mended(&rig, server, "bi_quota", &["t"]);
 
     // A target that somebody dropped is not made again silently: its rows would be missing.
-    rig.sim.sql("DROP TABLE up_bi_quota.t").unwrap();
+    rig.sim().sql("DROP TABLE up_bi_quota.t").unwrap();
     server.sql("INSERT INTO bi_quota.t VALUES (4, 40)");
     let output = rig.run();
     assert!([REFUSED, STOPPED].contains(&output.exit.code), "{}", output.stderr);
     says(&output, output.exit.code, &["up_bi_quota.t", "gone", "new state directory"]);
-    assert!(rig.sim.schema("up_bi_quota", "t").is_none());
-    assert_eq!(rig.sim.row_count("log_bi_quota", "t"), 3, "nothing was written");
+    assert!(rig.sim().schema("up_bi_quota", "t").is_none());
+    assert_eq!(rig.sim().row_count("log_bi_quota", "t"), 3, "nothing was written");
 }

@@ -21,8 +21,8 @@ fn through_proxy(server: &Server, database: &str) -> (Rig, Proxy) {
 /// Waits until the append table of `table` has at least `rows` rows.
 fn wait_for_rows(rig: &Rig, engine: &Engine, database: &str, table: &str, rows: u64) {
     let deadline = Instant::now() + PATIENCE / 6;
-    while rig.sim.row_count(database, table) < rows {
-        let there = rig.sim.row_count(database, table);
+    while rig.row_count(database, table) < rows {
+        let there = rig.row_count(database, table);
         assert!(Instant::now() < deadline, "{database}.{table} has {there} rows\n{}", engine.stderr());
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -92,7 +92,7 @@ fn killed_thirty_six_times_in_every_phase_with_faults() {
     let mut fired = 0;
     // Each round begins anew, so that many kills come while rows are still being read.
     for round in 0..6 {
-        let mut rig = Rig::new(server, &["kill1.*"]);
+        let Some(mut rig) = Rig::simulated(server, &["kill1.*"]) else { return };
         rig.snapshot = "chunk_rows = 60\nworkers = 2".to_owned();
         rig.flush = "{ interval = \"100ms\" }".to_owned();
         let loaded: u64 = Workload::TABLES
@@ -101,16 +101,16 @@ fn killed_thirty_six_times_in_every_phase_with_faults() {
             .sum();
         let writers = workload.start(&endpoint, Some(120.0));
         for life in 0..6 {
-            rig.sim.clear_knobs();
-            rig.sim.clear_requests();
+            rig.sim().clear_knobs();
+            rig.sim().clear_requests();
             for _ in 0..rng.u8(0..4) {
-                rig.sim.set(fault(&mut rng));
+                rig.sim().set(fault(&mut rng));
             }
             let mut engine = rig.spawn();
             // Mostly from the first load on: what comes before is the same at every start.
             let first_load = Instant::now() + PATIENCE / 4;
             let early = rng.u8(0..6) == 0;
-            while !early && !load_seen(&rig.sim) && engine.try_wait().unwrap().is_none() {
+            while !early && !load_seen(rig.sim()) && engine.try_wait().unwrap().is_none() {
                 assert!(Instant::now() < first_load, "no load\n{}", engine.stderr());
                 std::thread::sleep(Duration::from_millis(2));
             }
@@ -126,17 +126,17 @@ fn killed_thirty_six_times_in_every_phase_with_faults() {
                 assert_eq!(exit.code, 1, "round {round}, life {life}\n{}", engine.stderr());
                 assert!(engine.stderr().contains("filtered"), "{}", engine.stderr());
             }
-            *phases.entry(phase(&rig.sim, "kill1", ended.is_some(), loaded)).or_default() += 1;
+            *phases.entry(phase(rig.sim(), "kill1", ended.is_some(), loaded)).or_default() += 1;
             if rng.u8(0..4) == 0 {
-                rig.sim.purge();
+                rig.sim().purge();
             }
         }
-        fired += rig.sim.knobs_fired();
-        rig.sim.clear_knobs();
+        fired += rig.sim().knobs_fired();
+        rig.sim().clear_knobs();
         workload = writers.stop().0;
         rig.run_well();
         rig.assert_exact(&endpoint, "kill1", &Workload::TABLES);
-        assert_eq!(count(&rig.sim, "kill1", TxnState::PreCommitted), 0, "round {round}");
+        assert_eq!(count(rig.sim(), "kill1", TxnState::PreCommitted), 0, "round {round}");
     }
     println!("seed {seed}, kills by phase: {phases:?}; faults that acted: {fired}");
     let in_phase = |part: &str| phases.iter().filter(|(name, _)| name.contains(part)).map(|(_, n)| n).sum::<u32>();
@@ -159,19 +159,19 @@ impl Stopped {
         let mut workload = Workload::new(database, seed, 2);
         workload.create(&endpoint).unwrap();
         workload.load(&endpoint, 900, &AtomicU64::new(0)).unwrap();
-        let mut rig = Rig::new(server, &[&format!("{database}.*")]);
+        let mut rig = Rig::simulated(server, &[&format!("{database}.*")])?;
         rig.run_well();
         workload.run(&endpoint, 100).unwrap();
         // Long enough for the first epoch to hold changes of every table.
         rig.flush = "{ interval = \"1s\" }".to_owned();
         for knob in knobs {
-            rig.sim.set(knob.clone());
+            rig.sim().set(knob.clone());
         }
-        rig.sim.clear_requests();
+        rig.sim().clear_requests();
         let mut engine = rig.spawn();
-        wait_until("a commit", &mut engine, || commit_asked(&rig.sim));
+        wait_until("a commit", &mut engine, || commit_asked(rig.sim()));
         engine.kill9().unwrap();
-        rig.sim.clear_knobs();
+        rig.sim().clear_knobs();
         // What the next run finds is written while nobody looks.
         workload.run(&endpoint, 100).unwrap();
         Some(Self { rig, endpoint, database })
@@ -180,7 +180,7 @@ impl Stopped {
     fn finish(&self) {
         self.rig.run_well();
         self.rig.assert_exact(&self.endpoint, self.database, &Workload::TABLES);
-        assert_eq!(count(&self.rig.sim, self.database, TxnState::PreCommitted), 0);
+        assert_eq!(count(self.rig.sim(), self.database, TxnState::PreCommitted), 0);
     }
 }
 
@@ -197,16 +197,16 @@ fn commits_unheard(table: &str) -> Knob {
 #[test]
 fn precommitted_loads_that_expire_while_the_engine_is_down() {
     let Some(stopped) = Stopped::new("kill2", 41, &[commits_held("")]) else { return };
-    assert!(count(&stopped.rig.sim, "kill2", TxnState::PreCommitted) >= 2);
-    stopped.rig.sim.advance(Duration::from_secs(3700));
-    assert_eq!(count(&stopped.rig.sim, "kill2", TxnState::PreCommitted), 0);
+    assert!(count(stopped.rig.sim(), "kill2", TxnState::PreCommitted) >= 2);
+    stopped.rig.sim().advance(Duration::from_secs(3700));
+    assert_eq!(count(stopped.rig.sim(), "kill2", TxnState::PreCommitted), 0);
     stopped.finish();
 }
 
 #[test]
 fn precommitted_loads_that_are_still_there_are_committed() {
     let Some(stopped) = Stopped::new("kill3", 42, &[commits_held("")]) else { return };
-    assert!(count(&stopped.rig.sim, "kill3", TxnState::PreCommitted) >= 2);
+    assert!(count(stopped.rig.sim(), "kill3", TxnState::PreCommitted) >= 2);
     stopped.finish();
 }
 
@@ -215,7 +215,7 @@ fn some_loads_expire_and_others_were_committed_unheard_and_everything_is_forgott
     // One table's loads are lost, the others' are visible; of none is anything known afterwards.
     let knobs = [commits_held("orders"), commits_unheard("stock"), commits_unheard("events")];
     let Some(stopped) = Stopped::new("kill4", 43, &knobs) else { return };
-    let sim = &stopped.rig.sim;
+    let sim = stopped.rig.sim();
     assert!(count(sim, "kill4", TxnState::PreCommitted) >= 1);
     sim.advance(Duration::from_secs(3700));
     sim.purge();
@@ -228,9 +228,9 @@ fn some_loads_expire_and_others_were_committed_unheard_and_everything_is_forgott
 #[test]
 fn labels_and_transactions_older_than_half_a_day_are_forgotten() {
     let Some(stopped) = Stopped::new("kill5", 44, &[commits_unheard("up_"), commits_held("log_")]) else { return };
-    stopped.rig.sim.advance(Duration::from_secs(3700));
-    stopped.rig.sim.advance(Duration::from_secs(13 * 3600));
-    assert!(stopped.rig.sim.transactions("log_kill5").is_empty());
+    stopped.rig.sim().advance(Duration::from_secs(3700));
+    stopped.rig.sim().advance(Duration::from_secs(13 * 3600));
+    assert!(stopped.rig.sim().transactions("log_kill5").is_empty());
     stopped.finish();
 }
 
@@ -241,16 +241,16 @@ fn the_front_end_restarts_between_precommit_and_commit() {
     let mut workload = Workload::new("kill6", 45, 2);
     workload.create(&endpoint).unwrap();
     workload.load(&endpoint, 900, &AtomicU64::new(0)).unwrap();
-    let rig = Rig::new(server, &["kill6.*"]);
+    let Some(rig) = Rig::simulated(server, &["kill6.*"]) else { return };
     rig.run_well();
     let mut engine = rig.spawn();
     for _ in 0..4 {
-        rig.sim.clear_requests();
-        rig.sim.set(commits_held(""));
+        rig.sim().clear_requests();
+        rig.sim().set(commits_held(""));
         workload.run(&endpoint, 40).unwrap();
-        wait_until("a commit", &mut engine, || commit_asked(&rig.sim));
-        rig.sim.restart_fe();
-        rig.sim.clear_knobs();
+        wait_until("a commit", &mut engine, || commit_asked(rig.sim()));
+        rig.sim().restart_fe();
+        rig.sim().clear_knobs();
     }
     engine.sigterm().unwrap();
     let exit = engine.wait(PATIENCE).unwrap().expect("it ends");

@@ -79,16 +79,16 @@ fn wait_for_rows(sim: &DorisSim, engine: &mut Engine, database: &str, table: &st
 fn only_takes_the_rows_and_ends_and_a_later_run_goes_on_from_there() {
     let Some(server) = server::shared() else { return };
     table(server, "su_only");
-    let mut rig = Rig::new(server, &["su_only.*"]);
+    let Some(mut rig) = Rig::simulated(server, &["su_only.*"]) else { return };
     rig.snapshot = "mode = \"only\"".to_owned();
     let output = rig.home.finish(Some(&rig.config()), &["run", "--json"], PATIENCE);
     assert!(output.exit.success(), "{}", output.stderr);
     assert_eq!(report(&output)["snapshot_rows"], 2);
-    assert_eq!(ops(&log(&rig.sim, "log_su_only", "t")), ["r 1 10", "r 2 20"]);
+    assert_eq!(ops(&log(rig.sim(), "log_su_only", "t")), ["r 1 10", "r 2 20"]);
     server.sql("UPDATE su_only.t SET v = 11 WHERE id = 1; DELETE FROM su_only.t WHERE id = 2");
     rig.snapshot = String::new();
     rig.run_well();
-    assert_eq!(ops(&log(&rig.sim, "log_su_only", "t")), ["r 1 10", "r 2 20", "u 1 11", "d 2 20"]);
+    assert_eq!(ops(&log(rig.sim(), "log_su_only", "t")), ["r 1 10", "r 2 20", "u 1 11", "d 2 20"]);
     rig.assert_exact(&server.endpoint(), "su_only", &["t"]);
 }
 
@@ -100,27 +100,27 @@ fn never_begins_where_start_says() {
     let (set, position) = (executed(server), end_of_log(server));
     server.sql("UPDATE su_never.t SET v = 11 WHERE id = 1");
     let from = |start: &str| {
-        let mut rig = Rig::new(server, &["su_never.t"]);
+        let mut rig = Rig::simulated(server, &["su_never.t"])?;
         rig.snapshot = "mode = \"never\"".to_owned();
         // `start` belongs to [source], whose last line in the rig is `tables`.
         let config = rig.config().replace("[snapshot]", &format!("start = \"{start}\"\n[snapshot]"));
-        (rig, config)
+        Some((rig, config))
     };
     let all = ["c 1 10", "c 2 20", "u 1 11"];
     for (start, want) in [("current", &all[3..]), ("earliest", &all[..]), (&*set, &all[2..]), (&*position, &all[2..])] {
-        let (rig, config) = from(start);
+        let Some((rig, config)) = from(start) else { return };
         let output = rig.home.finish(Some(&config), &["run", "--until", "current", "--json"], PATIENCE);
         assert!(output.exit.success(), "{start}: {}", output.stderr);
-        assert_eq!(ops(&log(&rig.sim, "log_su_never", "t")), want, "{start}");
+        assert_eq!(ops(&log(rig.sim(), "log_su_never", "t")), want, "{start}");
         assert_eq!(report(&output)["snapshot_rows"], 0, "{start}");
     }
     // From now on: what happens while nobody looks is caught up, `start` is of the first run alone.
-    let (rig, config) = from("current");
+    let Some((rig, config)) = from("current") else { return };
     for (v, want) in [(12, &[][..]), (13, &["u 1 13"][..]), (14, &["u 1 13", "u 1 14"][..])] {
         server.sql(&format!("UPDATE su_never.t SET v = {v} WHERE id = 1"));
         let output = rig.home.finish(Some(&config), &["run", "--until", "current", "--json"], PATIENCE);
         assert!(output.exit.success(), "{}", output.stderr);
-        assert_eq!(ops(&log(&rig.sim, "log_su_never", "t")), want);
+        assert_eq!(ops(&log(rig.sim(), "log_su_never", "t")), want);
     }
 }
 
@@ -129,7 +129,7 @@ fn a_start_that_the_log_does_not_have_is_refused() {
     let Some(server) = server::shared() else { return };
     table(server, "su_nowhere");
     for (start, want) in [("binlog.777777:4", "binlog.777777"), ("binlog.000001:99999999", "binlog.000001:99999999")] {
-        let mut rig = Rig::new(server, &["su_nowhere.t"]);
+        let Some(mut rig) = Rig::simulated(server, &["su_nowhere.t"]) else { return };
         rig.snapshot = "mode = \"never\"".to_owned();
         let config = rig.config().replace("[snapshot]", &format!("start = \"{start}\"\n[snapshot]"));
         let output = rig.home.finish(Some(&config), &["run", "--until", "current"], PATIENCE);
@@ -143,7 +143,7 @@ fn until_ends_soon_on_an_idle_source() {
     // Of its own: on a shared one other tests write.
     let Some(server) = server::or_skip(Server::start(server::ServerOptions::new())) else { return };
     table(&server, "su_idle");
-    let rig = Rig::new(&server, &["su_idle.*"]);
+    let Some(rig) = Rig::simulated(&server, &["su_idle.*"]) else { return };
     run_until(&rig, "current");
     rig.assert_exact(&server.endpoint(), "su_idle", &["t"]);
     let (set, position) = (executed(&server), end_of_log(&server));
@@ -160,7 +160,7 @@ fn until_ends_soon_on_an_idle_source() {
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     // A new pipeline too: rows, then the end.
     server.sql("FLUSH BINARY LOGS");
-    let rig = Rig::new(&server, &["su_idle.*"]);
+    let Some(rig) = Rig::simulated(&server, &["su_idle.*"]) else { return };
     let began = Instant::now();
     run_until(&rig, "current");
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
@@ -171,7 +171,7 @@ fn until_ends_soon_on_an_idle_source() {
 fn until_a_set_or_a_position_delivers_what_is_before_it() {
     let Some(server) = server::shared() else { return };
     table(server, "su_until");
-    let rig = Rig::new(server, &["su_until.*"]);
+    let Some(rig) = Rig::simulated(server, &["su_until.*"]) else { return };
     rig.run_well();
     server.sql("UPDATE su_until.t SET v = 11 WHERE id = 1");
     let set = executed(server);
@@ -179,9 +179,9 @@ fn until_a_set_or_a_position_delivers_what_is_before_it() {
     let position = end_of_log(server);
     server.sql("UPDATE su_until.t SET v = 13 WHERE id = 1");
     run_until(&rig, &set);
-    assert!(ops(&log(&rig.sim, "log_su_until", "t")).contains(&"u 1 11".to_owned()));
+    assert!(ops(&log(rig.sim(), "log_su_until", "t")).contains(&"u 1 11".to_owned()));
     run_until(&rig, &position);
-    assert!(ops(&log(&rig.sim, "log_su_until", "t")).contains(&"u 1 12".to_owned()));
+    assert!(ops(&log(rig.sim(), "log_su_until", "t")).contains(&"u 1 12".to_owned()));
     rig.run_well();
     rig.assert_exact(&server.endpoint(), "su_until", &["t"]);
     // A set that the source has not reached: the run waits for it.
@@ -210,7 +210,7 @@ fn sigterm_leaves_nothing_pending() {
     let mut workload = Workload::new("su_term", 61, 2);
     workload.create(&endpoint).unwrap();
     workload.load(&endpoint, 6000, &AtomicU64::new(0)).unwrap();
-    let mut rig = Rig::new(server, &["su_term.*"]);
+    let Some(mut rig) = Rig::simulated(server, &["su_term.*"]) else { return };
     // Six hundred chunks one after the other: reading lasts far longer than a signal takes.
     rig.snapshot = "chunk_rows = 10\nworkers = 1".to_owned();
     let writers = workload.start(&endpoint, Some(150.0));
@@ -220,7 +220,7 @@ fn sigterm_leaves_nothing_pending() {
         let mut engine = rig.spawn();
         // Before it has looked at everything a signal simply ends it.
         engine.wait_for_log("its start", PATIENCE / 4, |log| log.contains("running"));
-        let rows = |rig: &Rig| Workload::TABLES.iter().map(|t| rig.sim.row_count("log_su_term", t)).sum::<u64>();
+        let rows = |rig: &Rig| Workload::TABLES.iter().map(|t| rig.sim().row_count("log_su_term", t)).sum::<u64>();
         let deadline = Instant::now() + PATIENCE / 4;
         while rows(&rig) < wait {
             assert!(Instant::now() < deadline, "{} rows\n{}", rows(&rig), engine.stderr());
@@ -229,14 +229,14 @@ fn sigterm_leaves_nothing_pending() {
         engine.sigterm().unwrap();
         let output = engine.finish(PATIENCE);
         assert_eq!(output.exit.code, 0, "{}", output.stderr);
-        assert_eq!(pending(&rig.sim, "su_term"), 0);
+        assert_eq!(pending(rig.sim(), "su_term"), 0);
         while_reading += u32::from(rows(&rig) < 6000);
     }
     assert!(while_reading > 0, "every SIGTERM came after the snapshot");
     writers.stop();
     rig.run_well();
     rig.assert_exact(&endpoint, "su_term", &Workload::TABLES);
-    assert_eq!(pending(&rig.sim, "su_term"), 0);
+    assert_eq!(pending(rig.sim(), "su_term"), 0);
 }
 
 #[test]
@@ -246,9 +246,9 @@ fn a_table_added_to_the_configuration_gets_its_rows_at_the_restart() {
     server.sql(
         "CREATE TABLE su_add.late (id INT PRIMARY KEY, v INT NOT NULL); INSERT INTO su_add.late VALUES (7, 70), (8, 80)",
     );
-    let mut rig = Rig::new(server, &["su_add.t"]);
+    let Some(mut rig) = Rig::simulated(server, &["su_add.t"]) else { return };
     rig.run_well();
-    assert!(rig.sim.schema("up_su_add", "late").is_none());
+    assert!(rig.sim().schema("up_su_add", "late").is_none());
     server.sql("UPDATE su_add.t SET v = v + 1; UPDATE su_add.late SET v = 71 WHERE id = 7");
     rig.tables = vec!["su_add.t".to_owned(), "su_add.late".to_owned()];
     let output = rig.run_well();
@@ -268,14 +268,14 @@ fn a_table_added_to_the_configuration_gets_its_rows_at_the_restart() {
 fn a_table_that_appears_while_running_is_skipped_by_name_until_the_restart() {
     let Some(server) = server::shared() else { return };
     table(server, "su_new");
-    let rig = Rig::new(server, &["su_new.*"]);
+    let Some(rig) = Rig::simulated(server, &["su_new.*"]) else { return };
     let mut engine = rig.home.spawn(Some(&rig.config()), &["run", "--json"]).unwrap();
-    wait_for_rows(&rig.sim, &mut engine, "log_su_new", "t", 2);
+    wait_for_rows(rig.sim(), &mut engine, "log_su_new", "t", 2);
     server.sql(
         "CREATE TABLE su_new.born (id INT PRIMARY KEY, v INT NOT NULL); INSERT INTO su_new.born VALUES (1, 1), (2, 2);
          UPDATE su_new.born SET v = 3; INSERT INTO su_new.t VALUES (3, 30)",
     );
-    wait_for_rows(&rig.sim, &mut engine, "log_su_new", "t", 3);
+    wait_for_rows(rig.sim(), &mut engine, "log_su_new", "t", 3);
     engine.sigterm().unwrap();
     let output = engine.finish(PATIENCE);
     assert!(output.exit.success(), "{}", output.stderr);
@@ -283,7 +283,7 @@ fn a_table_that_appears_while_running_is_skipped_by_name_until_the_restart() {
     assert_eq!(skipped, Some(2), "{}", output.stdout);
     let warned = output.stderr.lines().filter(|l| l.contains("WARN") && l.contains("su_new.born")).count();
     assert_eq!(warned, 1, "{}", output.stderr);
-    assert!(rig.sim.schema("up_su_new", "born").is_none());
+    assert!(rig.sim().schema("up_su_new", "born").is_none());
     rig.run_well();
     rig.assert_exact(&server.endpoint(), "su_new", &["t", "born"]);
 }

@@ -13,9 +13,9 @@ const MIB: u64 = 1 << 20;
 
 fn wait_for_rows(rig: &Rig, engine: &mut Engine, database: &str, table: &str, rows: u64) {
     let deadline = Instant::now() + PATIENCE / 2;
-    while rig.sim.row_count(database, table) < rows {
+    while rig.row_count(database, table) < rows {
         assert!(engine.try_wait().unwrap().is_none(), "it ended\n{}", engine.stderr());
-        assert!(Instant::now() < deadline, "{} rows\n{}", rig.sim.row_count(database, table), engine.stderr());
+        assert!(Instant::now() < deadline, "{} rows\n{}", rig.row_count(database, table), engine.stderr());
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -113,19 +113,17 @@ fn same_both_ways(server: &Server, database: &str) {
     for (table, rows) in [("t", 5), ("old", 3)] {
         for target in ["up", "log"] {
             let target = format!("{target}_{database}");
-            let schema = rig.sim.schema(&target, table).unwrap();
-            let id = schema.columns.iter().position(|c| c.name == "id").unwrap();
-            let values: Vec<usize> = (0..schema.visible().count())
-                .filter(|i| *i != id && !schema.columns[*i].name.starts_with("_ms_"))
-                .collect();
-            let all = rig.sim.rows(&target, table);
+            let (columns, all) = rig.table(&target, table).unwrap();
+            let id = columns.iter().position(|c| c == "id").unwrap();
+            let values: Vec<usize> =
+                (0..columns.len()).filter(|i| *i != id && !columns[*i].starts_with("_ms_")).collect();
             let row = |n: i32| {
                 let row = all.iter().find(|r| r[id].as_deref() == Some(&*n.to_string()));
                 row.unwrap_or_else(|| panic!("{target}.{table}: no row {n}"))
             };
             for n in 0..rows {
                 for i in &values {
-                    let name = &schema.columns[*i].name;
+                    let name = &columns[*i];
                     assert_eq!(row(n)[*i], row(100 + n)[*i], "{target}.{table}.{name} of row {n}");
                 }
             }
@@ -133,9 +131,9 @@ fn same_both_ways(server: &Server, database: &str) {
     }
     let up = |table: &str, id: &str, column: &str| {
         let database = format!("up_{database}");
-        let schema = rig.sim.schema(&database, table).unwrap();
-        let at = |name: &str| schema.columns.iter().position(|c| c.name == name).unwrap();
-        rig.sim.rows(&database, table).iter().find(|r| r[at("id")].as_deref() == Some(id)).unwrap()[at(column)].clone()
+        let (columns, rows) = rig.table(&database, table).unwrap();
+        let at = |name: &str| columns.iter().position(|c| c == name).unwrap();
+        rows.iter().find(|r| r[at("id")].as_deref() == Some(id)).unwrap()[at(column)].clone()
     };
     assert_eq!(up("old", "100", "v").as_deref(), Some("\u{e9}\u{20ac}\u{2122}"));
     assert_eq!(up("old", "0", "sp\u{e4}t").as_deref(), Some("\u{df}"));
@@ -156,7 +154,7 @@ fn zero_dates_stop_become_null_or_the_epoch() {
         rig.run()
     };
     let row = |rig: &Rig, id: &str| {
-        let rows = rig.sim.rows("up_va_zero", "t");
+        let rows = rig.rows("up_va_zero", "t");
         rows.into_iter().find(|r| r[0].as_deref() == Some(id)).map(|mut r| r.split_off(1))
     };
     let text = |texts: [&str; 2]| Some(texts.map(|t| Some(t.to_owned())).to_vec());
@@ -177,12 +175,12 @@ fn zero_dates_stop_become_null_or_the_epoch() {
     let output = run(&mut rig, "fail");
     assert_eq!(output.exit.code, 1, "{}", output.stderr);
     assert!(output.stderr.contains("on_invalid_date") && output.stderr.contains("id=8"), "{}", output.stderr);
-    assert_eq!(rig.sim.row_count("log_va_zero", "t"), 3, "what came before is delivered");
+    assert_eq!(rig.row_count("log_va_zero", "t"), 3, "what came before is delivered");
     let output = run(&mut rig, "epoch");
     assert!(output.exit.success(), "{}", output.stderr);
     assert_eq!(row(&rig, "8"), text(["1970-01-01", "1970-01-01 00:00:00"]));
-    assert_eq!(rig.sim.row_count("up_va_zero", "t"), 5);
-    assert_eq!(rig.sim.row_count("log_va_zero", "t"), 5);
+    assert_eq!(rig.row_count("up_va_zero", "t"), 5);
+    assert_eq!(rig.row_count("log_va_zero", "t"), 5);
 }
 
 #[test]
@@ -215,8 +213,8 @@ fn transactions_much_larger_than_the_memory_budget() {
         let peak = stop_well(engine);
         println!("{database}: peak RSS {} MiB", peak / MIB);
         assert!(peak < (32 + 128 + 32) * MIB, "{database}: {} MiB", peak / MIB);
-        assert_eq!(rig.sim.row_count(&format!("log_{database}"), "t"), 100_100);
-        assert_eq!(rig.sim.row_count(&format!("up_{database}"), "t"), 100_000);
+        assert_eq!(rig.row_count(&format!("log_{database}"), "t"), 100_100);
+        assert_eq!(rig.row_count(&format!("up_{database}"), "t"), 100_000);
         rig.assert_exact(&server.endpoint(), database, &["t"]);
     }
 }
@@ -241,14 +239,14 @@ fn three_hundred_tables() {
         for n in 0..300 {
             let here: BTreeSet<Vec<String>> =
                 session.sql(&format!("SELECT id, v FROM t{n}")).unwrap().into_iter().collect();
-            let there = rig.sim.rows("up_va_many", &format!("t{n}"));
+            let there = rig.rows("up_va_many", &format!("t{n}"));
             let there: BTreeSet<Vec<String>> =
                 there.into_iter().map(|row| row.into_iter().map(|v| v.unwrap_or_default()).collect()).collect();
             assert_eq!(here, there, "t{n}");
         }
     };
     check(&mut session);
-    let rows: u64 = (0..300).map(|n| rig.sim.row_count("log_va_many", &format!("t{n}"))).sum();
+    let rows: u64 = (0..300).map(|n| rig.row_count("log_va_many", &format!("t{n}"))).sum();
     assert_eq!(rows, 75 * 6);
     // One transaction over all of them.
     let changes: Vec<String> =
@@ -256,7 +254,7 @@ fn three_hundred_tables() {
     session.sql(&format!("BEGIN; {} COMMIT", changes.concat())).unwrap();
     rig.run_well();
     check(&mut session);
-    let rows: u64 = (0..300).map(|n| rig.sim.row_count("log_va_many", &format!("t{n}"))).sum();
+    let rows: u64 = (0..300).map(|n| rig.row_count("log_va_many", &format!("t{n}"))).sum();
     assert_eq!(rows, 75 * 6 + 300 + 150);
 }
 
@@ -487,7 +485,7 @@ fn a_composite_key_is_walked_in_small_chunks_under_writes() {
     let mut engine = rig.spawn();
     let mut rng = fastrand::Rng::with_seed(4);
     let deadline = Instant::now() + PATIENCE / 2;
-    while rig.sim.row_count("up_va_walk", "t") < 2500 {
+    while rig.row_count("up_va_walk", "t") < 2500 {
         let (a, b) = (rng.i32(-3..4), rng.u8(0..40));
         session
             .sql(&format!(
