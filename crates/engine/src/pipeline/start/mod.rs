@@ -104,6 +104,14 @@ pub(super) async fn attempt<B: Backend>(
     let doris = doris_client(config)?;
     let tables = tables(config, &mut control, &facts, &state).await?;
     let targets = targets(config, &tables, &facts, &state)?;
+    let databases: BTreeSet<&str> = targets.iter().map(|t| t.sink.0.as_str()).collect();
+    if doris.is_some() && databases.len() > 1 {
+        tracing::info!(
+            databases = databases.len(),
+            "the targets lie in several Doris databases: commits are issued together, but Doris cannot make them atomic \
+             across databases"
+        );
+    }
 
     let era = store.next_era()?;
     // Read again: until the era was raised, a predecessor could still write its record.

@@ -1,7 +1,8 @@
 //! One attempt of a run: the loop between the source, the chunk readers, the sink and the state.
 
+mod chunks;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -10,13 +11,13 @@ use millstream_binlog::{DecoderOptions, EventDecoder, GtidSet, Position};
 use tokio::sync::watch;
 
 use super::error::{RunError, RunErrorKind};
-use super::events::{Core, Flow, HeldRow};
+use super::events::{Core, Flow};
 use super::progress::Progress;
 use super::sink::{Sink, SinkEvent};
-use super::workers::{Access, Failure, Job, Outcome, Workers};
+use super::workers::{Outcome, Workers};
 use crate::checkpoint::{Backend, Store};
 use crate::delivery::{LoadId, Step};
-use crate::merge::{KeyRange, TableId};
+use crate::merge::TableId;
 use crate::retry::Backoff;
 use crate::stream::{Batch, SourceReader, StreamEnd, StreamPlan};
 
@@ -154,7 +155,7 @@ impl<B: Backend> Driver<'_, B> {
             }
             self.make_room()?;
             self.send_uploads();
-            self.deliver(now)?;
+            self.deliver()?;
             if self.is_finished().await? {
                 return self.loop_state.stopped.take().map_or(Ok(()), Err);
             }
@@ -170,7 +171,7 @@ impl<B: Backend> Driver<'_, B> {
             biased;
             event = self.sink.next(), if self.sink.is_busy() => self.sink_event(event)?,
             outcome = self.workers.next() => self.loop_state.outcomes.push_back(outcome),
-            _ = tick.tick() => self.ticked().await?,
+            _ = tick.tick() => self.ticked()?,
             () = core::future::ready(()), if may_read && has_backlog => self.events()?,
             batch = next_batch(&mut self.loop_state.source), if wants_batch => self.batch(batch).await?,
         }
@@ -227,23 +228,6 @@ impl<B: Backend> Driver<'_, B> {
             self.loop_state.batch = None;
         }
         Ok(())
-    }
-
-    fn give_up_youngest(&mut self) {
-        let Some(chunk) = self.core.merge.youngest_holding() else { return };
-        if let Some(table) = self.loop_state.chunks.get(&chunk).copied() {
-            let rows = self.loop_state.rows.entry(table).or_insert(self.limits.chunk_rows);
-            *rows = (*rows / 2).max(1);
-        }
-        self.give_up(chunk);
-    }
-
-    fn give_up(&mut self, chunk: crate::merge::ChunkId) {
-        self.loop_state.pending.remove(&chunk);
-        self.loop_state.chunks.remove(&chunk);
-        if self.core.merge.abandon(chunk) {
-            self.core.report.chunks_abandoned = self.core.report.chunks_abandoned.saturating_add(1);
-        }
     }
 
     async fn batch(&mut self, batch: Option<Result<Batch, StreamEnd>>) -> Result<(), RunError> {
@@ -322,7 +306,7 @@ impl<B: Backend> Driver<'_, B> {
         self.loop_state.reconnect_at = Instant::now().checked_add(pause);
     }
 
-    async fn ticked(&mut self) -> Result<(), RunError> {
+    fn ticked(&mut self) -> Result<(), RunError> {
         let now = Instant::now();
         if self.loop_state.reconnect_at.is_some_and(|at| now >= at)
             && (!self.loop_state.ending || self.core.is_inside())
@@ -412,138 +396,6 @@ impl<B: Backend> Driver<'_, B> {
         }
     }
 
-    fn outcome(&mut self, outcome: Outcome, now: Instant) -> Result<(), RunError> {
-        match outcome {
-            Outcome::Chunk { chunk, lw, rows, bytes, covered, hw } => {
-                if !self.core.merge.is_open(chunk) {
-                    return Ok(());
-                }
-                self.loop_state.chunk_backoff.reset();
-                let rows = rows.into_iter().map(|(key, row)| (key, HeldRow::Select(row))).collect();
-                if !self.core.merge.fence(chunk, lw) || !self.core.merge.read(chunk, rows, covered, hw) {
-                    self.give_up(chunk);
-                    return Ok(());
-                }
-                self.loop_state.pending.insert(chunk, bytes);
-            }
-            Outcome::Cut { id, keys } => {
-                self.loop_state.cutting.remove(&id);
-                self.loop_state.whole.insert(id);
-                for key in keys {
-                    self.core.merge.cut(id, &key);
-                }
-            }
-            Outcome::Failed { chunk, id, error } => {
-                if let Some(id) = id {
-                    // The ranges stay as they are; one reader walks them.
-                    self.loop_state.cutting.remove(&id);
-                    self.loop_state.whole.insert(id);
-                }
-                if let Some(chunk) = chunk {
-                    self.give_up(chunk);
-                }
-                self.chunk_failed(error, now)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn chunk_failed(&mut self, error: Failure, now: Instant) -> Result<(), RunError> {
-        let text = match error {
-            Failure::OtherServer(uuid) => format!("the source answered as another server ({uuid})"),
-            Failure::Data(text) => return Err(RunError::stopped(format!("a snapshot row cannot be read: {text}"))),
-            Failure::Read(e) if e.connection().is_none() => {
-                return Err(RunError::stopped(format!("a snapshot row cannot be read: {e}")).because(e));
-            }
-            Failure::Read(e) if e.is_retryable() => e.to_string(),
-            Failure::Read(e) => {
-                return Err(RunError::stopped(format!(
-                    "the source refuses the snapshot: {e}. If a right is missing: GRANT SELECT on the captured tables"
-                ))
-                .because(e));
-            }
-            Failure::Wire(e) if e.is_auth() || e.is_access_denied() => {
-                return Err(RunError::stopped(format!(
-                    "the source refuses the snapshot: {e}; GRANT SELECT on the table"
-                ))
-                .because(e));
-            }
-            Failure::Wire(e) if e.server_error().is_some() && !e.is_retryable() => {
-                return Err(RunError::stopped(format!("the source refuses the snapshot: {e}")).because(e));
-            }
-            Failure::Wire(e) => e.to_string(),
-        };
-        let pause = self.loop_state.chunk_backoff.next(fastrand::f64());
-        tracing::warn!(reason = text, "a chunk is read again later");
-        self.loop_state.pause_chunks_until = now.checked_add(pause);
-        Ok(())
-    }
-
-    /// Gives idle readers their next range.
-    fn assign(&mut self, now: Instant) {
-        if self.loop_state.pause_chunks_until.is_some_and(|until| now < until) || self.loop_state.source.is_none() {
-            return;
-        }
-        while let Some(worker) = self.workers.idle() {
-            let pending = self.loop_state.pending.values().fold(0usize, |sum, b| sum.saturating_add(*b));
-            let running = self.workers.running().saturating_add(1);
-            let need = pending.saturating_add(running.saturating_mul(self.limits.chunk_bytes));
-            if need > self.limits.chunks && running > 1 || pending > self.limits.chunks {
-                return;
-            }
-            let Some(job) = self.next_job() else { return };
-            if !self.workers.give(worker, job) {
-                return;
-            }
-            self.loop_state.snapshot_began.get_or_insert(now);
-        }
-    }
-
-    /// The next range to read or to cut: the first Unread one. Where there are fewer ranges than idle readers, the range
-    /// is cut first, so that the others have work too.
-    fn next_job(&mut self) -> Option<Job> {
-        let idle = self.workers.count().saturating_sub(self.workers.running());
-        let mut ranges = 0usize;
-        let mut first: Option<(TableId, Arc<Access>, KeyRange)> = None;
-        for captured in &self.core.tables {
-            for group in &captured.groups {
-                let id = group.id;
-                if self.loop_state.cutting.contains(&id) || self.core.merge.is_live(id) || !self.core.merge.may_open(id)
-                {
-                    continue;
-                }
-                let mut unread = self.core.merge.unread(id).into_iter();
-                if first.is_none() {
-                    first = unread.next().map(|range| (id, Arc::clone(&captured.access), range));
-                    ranges = usize::from(first.is_some());
-                }
-                ranges = ranges.saturating_add(unread.len());
-                if ranges >= idle {
-                    break;
-                }
-            }
-        }
-        let (id, access, range) = first?;
-        if ranges < idle && !self.loop_state.whole.contains(&id) {
-            self.loop_state.cutting.insert(id);
-            let pieces = idle.saturating_sub(ranges).saturating_add(1);
-            return Some(Job::Cut { id, access, range, pieces });
-        }
-        let opening = self.core.merge.open(id, range.clone())?;
-        self.loop_state.chunks.insert(opening.chunk, id);
-        // What is left of the range may be cut again.
-        self.loop_state.whole.remove(&id);
-        let rows = self.loop_state.rows.get(&id).copied().unwrap_or(self.limits.chunk_rows);
-        Some(Job::Chunk {
-            chunk: opening.chunk,
-            access,
-            range,
-            covers: opening.covers,
-            rows,
-            bytes: self.limits.chunk_bytes,
-        })
-    }
-
     /// Cuts loads where batches take too much.
     fn make_room(&mut self) -> Result<(), RunError> {
         while self.core.outputs.memory() > self.limits.output / 2 {
@@ -585,7 +437,7 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// Record, commit, mark: whatever the epoch's next step is.
-    fn deliver(&mut self, _now: Instant) -> Result<(), RunError> {
+    fn deliver(&mut self) -> Result<(), RunError> {
         loop {
             match self.core.delivery.step() {
                 Step::Write(record) => {
