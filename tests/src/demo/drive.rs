@@ -25,6 +25,8 @@ const LAST_RUN: Duration = Duration::from_secs(600);
 const KILLED: i32 = 128 + 9;
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(3);
+/// How often the moment before an epoch's first commit is waited for.
+const TRIES: u32 = 50;
 
 /// What was done and seen.
 #[derive(Debug)]
@@ -327,11 +329,19 @@ impl<'d> Drive<'d> {
 
     /// Loses every commit until the kill, so that an epoch stands between its record and its commits.
     fn kill_precommitted(&mut self) -> Result<(), Stopped> {
-        self.until_busy()?;
-        let before = self.sim.knobs_fired();
-        self.sim.set(Knob::always(Fault::ReplyLost { op: Op::Commit, state: LostAt::PreCommitted }));
-        // The first request to commit tells that the record is durable.
-        self.look_until(|drive| drive.sim.knobs_fired() > before)?;
+        for _ in 0..TRIES {
+            self.until_busy()?;
+            let before = self.sim.knobs_fired();
+            self.sim.set(Knob::always(Fault::ReplyLost { op: Op::Commit, state: LostAt::PreCommitted }));
+            // The first request to commit tells that the record is durable.
+            self.look_until(|drive| drive.sim.knobs_fired() > before)?;
+            if !precommitted(&self.transactions()).is_empty() {
+                break;
+            }
+            // It came among the commits of an epoch, some of which were done: that epoch may end, and the next one is
+            // taken.
+            self.sim.clear_knobs();
+        }
         let mut ids = Vec::new();
         self.kill(Moment::Precommitted, |drive| {
             ids = precommitted(&drive.transactions());
