@@ -13,7 +13,6 @@ pub mod key;
 pub mod merge;
 pub mod pipeline;
 pub mod preflight;
-pub mod retry;
 pub mod schema;
 pub mod snapshot;
 pub mod stream;

@@ -16,6 +16,7 @@ mod workers;
 use std::time::{Duration, Instant};
 
 use millstream_binlog::Gtid;
+use millstream_doris_sink::retry::Backoff;
 use tokio::sync::watch;
 
 pub use error::{RunError, RunErrorKind};
@@ -23,7 +24,6 @@ pub use report::Report;
 
 use crate::checkpoint::{FileBackend, Store};
 use crate::config::{Config, Until};
-use crate::retry::Backoff;
 
 /// How `run` was called.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +78,7 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
             backoff.reset();
         }
         total.restarts = total.restarts.saturating_add(1);
-        let pause = backoff.next(fastrand::f64());
+        let pause = backoff.next(&mut fastrand::Rng::new());
         tracing::warn!(
             reason = %error,
             retry_in_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),

@@ -89,7 +89,7 @@ impl<B: Backend> Driver<'_, B> {
             }
             Failure::Wire(e) => e.to_string(),
         };
-        let pause = self.loop_state.chunk_backoff.next(fastrand::f64());
+        let pause = self.loop_state.chunk_backoff.next(&mut fastrand::Rng::new());
         tracing::warn!(reason = text, "a chunk is read again later");
         self.loop_state.pause_chunks_until = now.checked_add(pause);
         Ok(())

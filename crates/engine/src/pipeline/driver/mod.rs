@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use millstream_binlog::event::Checksum;
 use millstream_binlog::{DecoderOptions, EventDecoder, GtidSet, Position};
+use millstream_doris_sink::retry::Backoff;
 use tokio::sync::watch;
 
 use super::error::{RunError, RunErrorKind};
@@ -18,7 +19,6 @@ use super::workers::{Outcome, Workers};
 use crate::checkpoint::{Backend, Store};
 use crate::delivery::{LoadId, Step};
 use crate::merge::TableId;
-use crate::retry::Backoff;
 use crate::stream::{Batch, SourceReader, StreamEnd, StreamPlan};
 
 /// From the first PRECOMMITTED load of an epoch to its commit: well below Doris' hour.
@@ -244,7 +244,7 @@ impl<B: Backend> Driver<'_, B> {
             ))),
             Some(Err(StreamEnd::Wire(e))) => self.lost(e).await,
             None => {
-                self.source_lost("the source ended the stream");
+                self.source_lost("the source ended the stream", Duration::ZERO);
                 Ok(())
             }
         }
@@ -280,24 +280,26 @@ impl<B: Backend> Driver<'_, B> {
                 "another replica uses the same server_id or uuid: is this pipeline running twice? set source.server_id, or \
                  stop the other one; trying again later"
             );
-            self.loop_state.backoff.at_least(Duration::from_secs(5));
         }
         if !(e.is_retryable() || e.is_transport() || e.is_duplicate_replica() || e.is_connect()) {
             return Err(RunError::stopped(format!("the source ended the stream: {e}")).because(e));
         }
-        self.source_lost(&e.to_string());
+        // Two that end each other's stream must not do it many times a second.
+        let least = if e.is_duplicate_replica() { Duration::from_secs(5) } else { Duration::ZERO };
+        self.source_lost(&e.to_string(), least);
         Ok(())
     }
 
-    /// The stream will be opened again from the last whole transaction; chunks begin again.
-    fn source_lost(&mut self, why: &str) {
+    /// The stream will be opened again from the last whole transaction, `least` from now at the earliest; chunks begin
+    /// again.
+    fn source_lost(&mut self, why: &str, least: Duration) {
         self.loop_state.source = None;
         self.core.connection_lost(stream_decoder());
         for chunk in self.core.merge.abandon_all() {
             self.give_up(chunk);
             self.core.report.chunks_abandoned = self.core.report.chunks_abandoned.saturating_add(1);
         }
-        let pause = self.loop_state.backoff.next(fastrand::f64());
+        let pause = self.loop_state.backoff.next(&mut fastrand::Rng::new()).max(least);
         tracing::warn!(
             reason = why,
             retry_in_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
