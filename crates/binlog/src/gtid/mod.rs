@@ -3,9 +3,11 @@
 //! Sets are exact interval arithmetic: gaps are never widened.
 
 mod encoding;
+mod maria;
 mod set;
 mod text;
 
+pub use maria::MariaGtid;
 pub use set::GtidSet;
 pub use text::GtidTextError;
 

@@ -33,7 +33,7 @@ fn space(input: &[u8]) -> Bytes<'_> {
 }
 
 /// A symbol with white space around it.
-fn symbol<'a>(c: &'static str) -> impl Parser<&'a [u8], Output = (), Error = ParseError> {
+pub(super) fn symbol<'a>(c: &'static str) -> impl Parser<&'a [u8], Output = (), Error = ParseError> {
     (space, tag(c), space).map(|_| ())
 }
 
@@ -101,7 +101,7 @@ fn uuid_group<'a>(r: &mut Reader<'a>, out: &mut BTreeMap<Tsid, Vec<(u64, u64)>>)
     }
 }
 
-fn whole<'a, T>(
+pub(super) fn whole<'a, T>(
     text: &'a str,
     parse: impl FnOnce(&mut Reader<'a>) -> Result<T, ParseError>,
 ) -> Result<T, GtidTextError> {
