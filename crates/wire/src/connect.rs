@@ -16,6 +16,7 @@ use crate::flags::{CapabilityFlags, StatusFlags};
 use crate::handshake::{HandshakeResponse41, HandshakeV10, NONCE_LEN, SslRequest, UTF8MB4_GENERAL_CI};
 use crate::password::Password;
 use crate::response::{OkPacket, Phase, Reply, classify, parse_err};
+use crate::version::ServerVersion;
 
 /// How many packets an authentication may take: an honest one takes four.
 const MAX_ROUNDS: u8 = 8;
@@ -59,6 +60,8 @@ pub struct Login {
 pub struct Session {
     /// The server's version text.
     pub server_version: String,
+    /// The same as numbers, with its flavor.
+    pub version: ServerVersion,
     /// The session's id on the server.
     pub connection_id: u32,
     /// What both sides use.
@@ -247,6 +250,7 @@ impl Connect {
             Reply::Ok => {
                 let ok = OkPacket::parse(packet, self.capabilities).map_err(malformed)?;
                 return Ok(Action::Done(Session {
+                    version: ServerVersion::from_greeting(&greeting.server_version, greeting.capabilities),
                     server_version: greeting.server_version,
                     connection_id: greeting.connection_id,
                     capabilities: self.capabilities,

@@ -12,6 +12,7 @@
 //! * [`flags`], [`handshake`], [`auth`], [`connect`]: the way from the greeting to an open session;
 //! * [`command`]: what a client may ask; [`response`]: what a server may answer;
 //! * [`query`], [`prepare`], [`dump`]: the state machines over those answers;
+//! * [`statements`]: what servers of different age and flavor word differently;
 //! * [`server`]: the few packets that a server for tests has to write and read.
 //!
 //! Feature `client` (default) adds `Connection`, `Rows` and `BinlogStream` over tokio and rustls:
@@ -19,13 +20,14 @@
 //! ```no_run
 //! # #[cfg(feature = "client")]
 //! # async fn example() -> Result<(), millstream_wire::Error> {
+//! use millstream_wire::statements::{self, Ask};
 //! use millstream_wire::{BinlogDump, ConnectOptions, Connection, DumpStart, Value};
 //!
 //! let options = ConnectOptions::tcp("127.0.0.1", 3306).user("repl").password("secret");
 //! let mut connection = Connection::connect(&options).await?;
 //!
 //! // Small results as a whole, large ones row by row.
-//! let status = connection.query_all("SHOW BINARY LOG STATUS").await?;
+//! let status = connection.query_all(statements::statement(Ask::BinlogStatus, connection.version())).await?;
 //! let file = status.text(0, "File").unwrap_or_default().to_owned();
 //! let statement = connection.prepare("SELECT id, name FROM shop.orders WHERE id > ? ORDER BY id").await?;
 //! let mut rows = connection.execute_statement(&statement, &[Value::Int(0)]).await?;
@@ -60,6 +62,8 @@ pub mod prepare;
 pub mod query;
 pub mod response;
 pub mod server;
+pub mod statements;
+mod version;
 
 #[cfg(feature = "client")]
 mod io;
@@ -69,6 +73,7 @@ mod options;
 pub use error::{Error, ServerError};
 pub use password::Password;
 pub use response::{ColumnDefinition, ColumnType, OkPacket, Row, RowFormat, Value, Values};
+pub use version::{Flavor, ServerVersion};
 
 #[cfg(feature = "client")]
 pub use io::{BinlogDump, BinlogStream, Connection, DumpStart, ResultSet, Rows, Statement};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_wire::{Connection, Error};
+use millstream_wire::{Connection, Error, Flavor, ServerVersion};
 
 /// Settings of the server by name; those it does not know are absent.
 #[derive(Clone, Debug, Default)]
@@ -50,22 +50,16 @@ impl Facts {
         matches!(self.setting(name).to_ascii_uppercase().as_str(), "ON" | "1")
     }
 
-    /// Major and minor version.
-    pub(super) fn number(&self) -> (u32, u32) {
-        let mut numbers = self.version.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
-        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
-    }
-
     /// A server that is not supported at all: nothing else about it is worth a message.
     pub(super) fn wrong_server(&self) -> Option<String> {
         let version = &self.version;
-        let comment = self.setting("version_comment");
-        if version.contains("MariaDB") || comment.contains("MariaDB") {
+        let number = ServerVersion::parse(version);
+        if number.is_mariadb() || self.setting("version_comment").contains("MariaDB") {
             return Some(format!(
                 "the source is MariaDB ({version}), which is not supported yet: MySQL 8.0 or later with gtid_mode=ON is"
             ));
         }
-        if self.number() < (8, 0) {
+        if !number.is_at_least(Flavor::MySql, (8, 0, 0)) {
             return Some(format!(
                 "the source is MySQL {version}, which is not supported yet: MySQL 8.0 or later with gtid_mode=ON is"
             ));

@@ -7,6 +7,7 @@ mod sink;
 
 use core::fmt;
 
+use millstream_wire::statements::{Ask, statement};
 use millstream_wire::{Connection, Error};
 
 use crate::config::{Config, NameCase, Sink, Target};
@@ -195,8 +196,7 @@ async fn replication_grants(
     logs: bool,
     found: &mut Findings,
 ) -> Result<(), Error> {
-    let new = facts.number() >= (8, 2);
-    match connection.query_all(if new { "SHOW BINARY LOG STATUS" } else { "SHOW MASTER STATUS" }).await {
+    match connection.query_all(statement(Ask::BinlogStatus, connection.version())).await {
         Ok(status) => {
             let list = |name| -> Vec<String> {
                 let text = status.text(0, name).unwrap_or_default();
@@ -210,8 +210,8 @@ async fn replication_grants(
         Err(e) if e.server_error().is_some() && !logs => {}
         Err(e) => return Err(e),
     }
-    // SHOW REPLICAS came with 8.0.22; the old name went with 8.4. Both need what a dump needs.
-    match connection.execute(if new { "SHOW REPLICAS" } else { "SHOW SLAVE HOSTS" }).await {
+    // This needs what a dump needs.
+    match connection.execute(statement(Ask::Replicas, connection.version())).await {
         Ok(_) => Ok(()),
         Err(e) if e.is_access_denied() => {
             found.problems.push(missing("REPLICATION SLAVE", "*.*", account));

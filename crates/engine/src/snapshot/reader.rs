@@ -1,6 +1,7 @@
 //! The thin side of the snapshot: sessions, watermarks and chunks over a connection.
 
 use millstream_binlog::{GtidSet, Position, TableSchema, Uuid};
+use millstream_wire::statements::{self, Ask};
 use millstream_wire::{Connection, Row};
 
 use super::ReadError;
@@ -43,7 +44,7 @@ pub async fn low_watermark(connection: &mut Connection) -> Result<GtidSet, ReadE
 /// # Errors
 /// The connection breaks, a missing REPLICATION CLIENT grant, or a server without a log.
 pub async fn high_watermark(connection: &mut Connection) -> Result<Position, ReadError> {
-    let statement = binlog_status(connection.server_version());
+    let statement = statements::statement(Ask::BinlogStatus, connection.version());
     let status = connection.query_all(statement).await.map_err(|e| ReadError::wire("reading the end of the log", e))?;
     let file = status.text(0, "File").filter(|file| !file.is_empty());
     let offset = status.text(0, "Position").and_then(|offset| offset.parse().ok());
@@ -51,13 +52,6 @@ pub async fn high_watermark(connection: &mut Connection) -> Result<Position, Rea
         (Some(file), Some(offset)) => Ok(Position::new(file, offset)),
         _ => Err(ReadError::answer(statement, "names no position; is log_bin on?")),
     }
-}
-
-/// SHOW BINARY LOG STATUS came with MySQL 8.2, and 8.4 knows nothing else.
-fn binlog_status(version: &str) -> &'static str {
-    let mut numbers = version.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
-    let version_number = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    if version.contains("MariaDB") || version_number < (8, 2) { "SHOW MASTER STATUS" } else { "SHOW BINARY LOG STATUS" }
 }
 
 /// Which server this is.

@@ -123,7 +123,7 @@ impl Connection {
         if dump.non_blocking {
             flags |= DUMP_NON_BLOCK;
         }
-        if !self.server_version().contains("MariaDB") {
+        if !self.version().is_mariadb() {
             flags |= DUMP_HEARTBEAT_V2;
         }
         let request = match &dump.start {

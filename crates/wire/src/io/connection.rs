@@ -15,6 +15,7 @@ use crate::options::{ConnectOptions, Endpoint};
 use crate::prepare::{PrepareReader, Prepared};
 use crate::query::{QueryEvent, ResultReader};
 use crate::response::{ColumnDefinition, OkPacket, RowFormat, Value};
+use crate::version::ServerVersion;
 
 /// Cap on [`Connection::query_all`], in bytes of packets.
 const QUERY_ALL_LIMIT: usize = 64 * 1024 * 1024;
@@ -149,6 +150,12 @@ impl Connection {
     #[must_use]
     pub fn server_version(&self) -> &str {
         &self.session.server_version
+    }
+
+    /// The server's version as numbers, with its flavor.
+    #[must_use]
+    pub const fn version(&self) -> ServerVersion {
+        self.session.version
     }
 
     /// The session's id on the server, as in SHOW PROCESSLIST.
