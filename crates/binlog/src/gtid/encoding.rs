@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use millstream_wire::codec::{ParseError, ParseErrorKind, Reader, Writer};
 
 use super::{GNO_END, GtidSet, Tag, Tsid, Uuid};
@@ -30,7 +28,7 @@ impl GtidSet {
                 w.u8(tsid.tag.len << 1).bytes(tsid.tag.as_str().as_bytes());
             }
             w.u64_le(intervals.len() as u64);
-            for &(start, end) in intervals {
+            for (start, end) in intervals.iter() {
                 w.u64_le(start).u64_le(end);
             }
         }
@@ -49,7 +47,7 @@ impl GtidSet {
             (false, 0) => u64::from_le_bytes(head),
             (false, version) => return Err(r.error("gtid_set format", ParseErrorKind::BadTag(version))),
         };
-        let mut parts: BTreeMap<Tsid, Vec<(u64, u64)>> = BTreeMap::new();
+        let mut set = Self::new();
         for _ in 0..count {
             let uuid = Uuid(r.array("gtid_set uuid")?);
             let tag = if tagged { read_tag(&mut r)? } else { Tag::default() };
@@ -57,17 +55,17 @@ impl GtidSet {
             if intervals > (r.left() as u64) >> 4 {
                 return Err(r.error("gtid_set interval count", ParseErrorKind::BadLength));
             }
-            let list = parts.entry(Tsid { uuid, tag }).or_default();
+            let tsid = Tsid { uuid, tag };
             for _ in 0..intervals {
                 let (start, end) = (r.u64_le("gtid_set interval start")?, r.u64_le("gtid_set interval end")?);
                 if start == 0 || start >= end || end > GNO_END {
                     return Err(r.error("gtid_set interval", ParseErrorKind::BadLength));
                 }
-                list.push((start, end));
+                set.insert_interval(tsid, start, end);
             }
         }
         r.finish("gtid_set")?;
-        Ok(Self::from_parts(parts))
+        Ok(set)
     }
 }
 

@@ -3,10 +3,12 @@
 //! Sets are exact interval arithmetic: gaps are never widened.
 
 mod encoding;
+mod intervals;
 mod maria;
 mod set;
 mod text;
 
+pub use intervals::Intervals;
 pub use maria::MariaGtid;
 pub use set::GtidSet;
 pub use text::GtidTextError;

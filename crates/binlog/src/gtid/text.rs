@@ -1,6 +1,5 @@
 use core::fmt;
 use core::str::FromStr;
-use std::collections::BTreeMap;
 
 use millstream_wire::codec::{ParseError, ParseErrorKind, Reader};
 use nom::bytes::complete::{tag, take_while, take_while_m_n, take_while1};
@@ -83,7 +82,7 @@ const UUID: &str = "a UUID";
 const INTERVAL: &str = "a number from 1, or first-last";
 
 /// One UUID with its tags and intervals.
-fn uuid_group<'a>(r: &mut Reader<'a>, out: &mut BTreeMap<Tsid, Vec<(u64, u64)>>) -> Result<(), ParseError> {
+fn uuid_group<'a>(r: &mut Reader<'a>, out: &mut GtidSet) -> Result<(), ParseError> {
     let uuid = r.parse(UUID, uuid)?;
     let mut tsid = Tsid { uuid, tag: Tag::default() };
     r.parse("a colon and a number", symbol(":"))?;
@@ -93,8 +92,8 @@ fn uuid_group<'a>(r: &mut Reader<'a>, out: &mut BTreeMap<Tsid, Vec<(u64, u64)>>)
             tsid.tag = r.parse("a tag or a number", tag_text)?;
             r.parse("a colon and a number", symbol(":"))?;
         }
-        let range = r.parse(INTERVAL, interval)?;
-        out.entry(tsid).or_default().push(range);
+        let (start, end) = r.parse(INTERVAL, interval)?;
+        out.insert_interval(tsid, start, end);
         if r.parse("a colon", opt(symbol(":")))?.is_none() {
             return Ok(());
         }
@@ -124,13 +123,13 @@ impl FromStr for GtidSet {
     /// empty elements, intervals in any order, tags (`uuid:1-5:tag:7`).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         whole(text, |r| {
-            let mut parts = BTreeMap::new();
+            let mut set = Self::new();
             loop {
                 while r.parse("a comma", opt(symbol(",")))?.is_some() {}
                 if r.is_empty() {
-                    return Ok(Self::from_parts(parts));
+                    return Ok(set);
                 }
-                uuid_group(r, &mut parts)?;
+                uuid_group(r, &mut set)?;
                 if !r.parse("white space", space).map(|_| r.is_empty())? {
                     r.parse("a comma or the end", symbol(","))?;
                 }
@@ -196,13 +195,14 @@ impl fmt::Display for Gtid {
 }
 
 impl fmt::Display for GtidSet {
-    /// The server's form on one line: sorted, a UUID once, its untagged intervals first.
+    /// The server's form: sorted, a UUID once, its untagged intervals first. On one line; the alternate form (`{:#}`)
+    /// begins a line for each UUID, as the server prints.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut last: Option<Uuid> = None;
         for (tsid, intervals) in self.tsids() {
             if last != Some(tsid.uuid) {
                 if last.is_some() {
-                    f.write_str(",")?;
+                    f.write_str(if f.alternate() { ",\n" } else { "," })?;
                 }
                 write!(f, "{}", tsid.uuid)?;
                 last = Some(tsid.uuid);
@@ -210,7 +210,7 @@ impl fmt::Display for GtidSet {
             if !tsid.tag.is_empty() {
                 write!(f, ":{}", tsid.tag)?;
             }
-            for &(start, end) in intervals {
+            for (start, end) in intervals.iter() {
                 let last_number = end.saturating_sub(1);
                 if start == last_number { write!(f, ":{start}")? } else { write!(f, ":{start}-{last_number}")? }
             }
