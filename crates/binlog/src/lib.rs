@@ -56,7 +56,7 @@ mod header;
 pub use decoder::{DecoderOptions, EventDecoder};
 pub use error::Error;
 pub use file::BinlogFile;
-pub use gtid::{Gtid, GtidSet, GtidTextError, Intervals, MariaGtid, Tag, Tsid, Uuid};
+pub use gtid::{Gtid, GtidSet, GtidTextError, Intervals, MariaGtid, MariaGtidList, MariaGtidPos, Tag, Tsid, Uuid};
 pub use header::{EventHeader, EventType};
 pub use position::Position;
 pub use row::{Row, RowChange, Rows, SharedRow};

@@ -1,8 +1,9 @@
 use core::fmt;
 use core::str::FromStr;
 
+use millstream_wire::codec::{ParseError, ParseErrorKind, Reader};
 use nom::character::complete::{u32 as digits32, u64 as digits64};
-use nom::combinator::verify;
+use nom::combinator::{opt, verify};
 use nom::sequence::terminated;
 
 use super::GtidTextError;
@@ -31,13 +32,37 @@ impl FromStr for MariaGtid {
     type Err = GtidTextError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        whole(text, |r| {
-            let domain = r.parse("a domain and a dash", terminated(digits32, symbol("-")))?;
-            let server = r.parse("a server id and a dash", terminated(digits32, symbol("-")))?;
-            let sequence = r.parse("a number from 1", verify(digits64, |n| *n > 0))?;
-            Ok(Self { domain, server, sequence })
-        })
+        whole(text, gtid)
     }
+}
+
+fn gtid(r: &mut Reader<'_>) -> Result<MariaGtid, ParseError> {
+    let domain = r.parse("a domain and a dash", terminated(digits32, symbol("-")))?;
+    let server = r.parse("a server id and a dash", terminated(digits32, symbol("-")))?;
+    let sequence = r.parse("a number from 1", verify(digits64, |n| *n > 0))?;
+    Ok(MariaGtid { domain, server, sequence })
+}
+
+/// GTIDs between commas, or none. `add` says whether one may stand here.
+pub(super) fn gtids(
+    text: &str,
+    what: &'static str,
+    mut add: impl FnMut(MariaGtid) -> bool,
+) -> Result<(), GtidTextError> {
+    whole(text, |r| {
+        if r.is_empty() {
+            return Ok(());
+        }
+        loop {
+            let left = r.left();
+            if !add(gtid(r)?) {
+                return Err(ParseError::new(what, ParseErrorKind::BadLength, left));
+            }
+            if r.parse("a comma", opt(symbol(",")))?.is_none() {
+                return Ok(());
+            }
+        }
+    })
 }
 
 #[cfg(test)]

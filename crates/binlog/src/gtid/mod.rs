@@ -5,11 +5,15 @@
 mod encoding;
 mod intervals;
 mod maria;
+mod maria_list;
+mod maria_pos;
 mod set;
 mod text;
 
 pub use intervals::Intervals;
 pub use maria::MariaGtid;
+pub use maria_list::MariaGtidList;
+pub use maria_pos::MariaGtidPos;
 pub use set::GtidSet;
 pub use text::GtidTextError;
 
