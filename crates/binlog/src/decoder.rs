@@ -2,8 +2,9 @@ use millstream_wire::codec::{ParseError, ParseErrorKind, Reader};
 
 use crate::error::{Error, Place};
 use crate::event::{
-    Checksum, Event, EventBody, FormatDescription, GtidEvent, Heartbeat, PostHeaders, PreviousGtids, Query, Rotate,
-    RowsEvent, TableMap, TransactionPayload, XaPrepare,
+    Checksum, CompressedQuery, CompressedRows, Event, EventBody, FormatDescription, GtidEvent, GtidList, Heartbeat,
+    IntVar, MariaGtidEvent, PostHeaders, PreviousGtids, Query, Rand, Rotate, RowsEvent, StartEncryption, TableMap,
+    TransactionPayload, UserVar, XaPrepare, file_name,
 };
 use crate::header::{EventHeader, EventType};
 
@@ -137,7 +138,7 @@ impl EventDecoder {
             EventType::QUERY => Query::parse(self.post_headers.query, 0, r).map(EventBody::Query),
             EventType::XID => xid(r).map(EventBody::Xid),
             EventType::ROTATE => Rotate::parse(r).map(EventBody::Rotate),
-            EventType::HEARTBEAT => Heartbeat::parse_v1(&header, r).map(EventBody::Heartbeat),
+            EventType::HEARTBEAT => Heartbeat::parse_v1(&header, self.mariadb, r).map(EventBody::Heartbeat),
             EventType::HEARTBEAT_V2 => Heartbeat::parse_v2(r).map(EventBody::Heartbeat),
             EventType::TRANSACTION_PAYLOAD => TransactionPayload::parse(r, place).map(EventBody::TransactionPayload),
             EventType::XA_PREPARE => XaPrepare::parse(r).map(EventBody::XaPrepare),
@@ -149,21 +150,40 @@ impl EventDecoder {
             EventType::EXECUTE_LOAD_QUERY => {
                 Query::parse(self.post_headers.query, 13, r).map(EventBody::ExecuteLoadQuery)
             }
-            _ => return Self::other(self.mariadb, header, place),
+            EventType::MARIADB_GTID => MariaGtidEvent::parse(&header, r).map(EventBody::MariaGtid),
+            EventType::ANNOTATE_ROWS => Ok(EventBody::RowsQuery(body)),
+            EventType::GTID_LIST => GtidList::parse(r).map(EventBody::GtidList),
+            EventType::BINLOG_CHECKPOINT => checkpoint(r).map(EventBody::BinlogCheckpoint),
+            EventType::START_ENCRYPTION => StartEncryption::parse(r).map(EventBody::StartEncryption),
+            EventType::QUERY_COMPRESSED => Query::parse(self.post_headers.query, 0, r)
+                .map(|packed| EventBody::CompressedQuery(CompressedQuery::new(packed, place))),
+            EventType::WRITE_ROWS_COMPRESSED_V1
+            | EventType::UPDATE_ROWS_COMPRESSED_V1
+            | EventType::DELETE_ROWS_COMPRESSED_V1
+            | EventType::WRITE_ROWS_COMPRESSED
+            | EventType::UPDATE_ROWS_COMPRESSED
+            | EventType::DELETE_ROWS_COMPRESSED => RowsEvent::parse(ty, 6, r, place)
+                .map(|packed| EventBody::CompressedRows(CompressedRows::new(packed, place))),
+            EventType::INTVAR => IntVar::parse(r).map(EventBody::IntVar),
+            EventType::RAND => Rand::parse(r).map(EventBody::Rand),
+            EventType::USER_VAR => UserVar::parse(r).map(EventBody::UserVar),
+            _ => return Self::other(header, place),
         };
         parsed.map(|body| Event { header, body }).map_err(|e| place.malformed(e))
     }
 
     /// Types whose bodies are not read.
     #[cold]
-    fn other(mariadb: bool, header: EventHeader, place: Place) -> Result<Event<'static>, Error> {
+    fn other(header: EventHeader, place: Place) -> Result<Event<'static>, Error> {
         let rule = match header.event_type {
-            // They prepare or carry data of a statement that follows as QUERY or EXECUTE_LOAD_QUERY, which decides.
-            EventType::INTVAR | EventType::RAND | EventType::USER_VAR => "statement-context",
+            // They carry data of a statement that follows as EXECUTE_LOAD_QUERY, which decides.
             EventType::BEGIN_LOAD_QUERY | EventType::APPEND_BLOCK | EventType::DELETE_FILE => "load-data-block",
             EventType::IGNORABLE => "ignorable",
             EventType::TRANSACTION_CONTEXT | EventType::VIEW_CHANGE => "group-replication",
-            EventType(160..=172) if mariadb => return Err(place.unsupported("this MariaDB event")),
+            EventType::AURORA_99 | EventType::AURORA_PADDING => "aurora",
+            EventType::PARTIAL_ROW_DATA => {
+                return Err(place.unsupported("a row event in fragments (binlog_row_event_fragment_threshold)"));
+            }
             EventType::START_V3
             | EventType::SLAVE
             | EventType::LOAD
@@ -217,6 +237,13 @@ fn xid(mut r: Reader<'_>) -> Result<u64, ParseError> {
 fn rows_query(mut r: Reader<'_>) -> Result<&[u8], ParseError> {
     r.skip(1, "rows query length")?;
     Ok(r.rest())
+}
+
+fn checkpoint(mut r: Reader<'_>) -> Result<&str, ParseError> {
+    let n = r.u32_le("checkpoint file length")?;
+    let mut name = r.sub(usize::try_from(n).unwrap_or(usize::MAX), "checkpoint file")?;
+    r.finish("binlog_checkpoint")?;
+    file_name(&mut name, "checkpoint file")
 }
 
 fn partial_update(mut r: Reader<'_>) -> Result<EventBody<'_>, ParseError> {

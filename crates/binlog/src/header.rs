@@ -117,6 +117,8 @@ event_types! {
     TRANSACTION_PAYLOAD = 40, "A compressed transaction.";
     HEARTBEAT_V2 = 41, "Sign of life with the whole position.";
     GTID_TAGGED = 42, "Start of a transaction, with a tag.";
+    AURORA_99 = 99, "Amazon Aurora's own.";
+    AURORA_PADDING = 100, "Amazon Aurora: padding.";
     ANNOTATE_ROWS = 160, "MariaDB: the statement that made the rows.";
     BINLOG_CHECKPOINT = 161, "MariaDB: oldest file needed for recovery.";
     MARIADB_GTID = 162, "MariaDB: start of a transaction.";

@@ -52,6 +52,7 @@ pub mod value;
 mod decoder;
 mod error;
 mod header;
+mod inflate;
 
 pub use decoder::{DecoderOptions, EventDecoder};
 pub use error::Error;

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use millstream_binlog::event::{Event, EventBody, PayloadReader, RowsEvent, RowsKind, TableMap};
+use millstream_binlog::event::{Event, EventBody, Inflater, PayloadReader, RowsEvent, RowsKind, TableMap};
 use millstream_binlog::{BinlogFile, DecoderOptions, EventDecoder, EventType, Row, RowChange, TableSchema};
 use rustc_hash::FxHashMap;
 
@@ -159,13 +159,15 @@ impl<W: Write> Reader<'_, W> {
         let mut file = BinlogFile::new(input, MAX_EVENT).map_err(|e| failed(0, e))?;
         let mut decoder = EventDecoder::new(DecoderOptions::default());
         let mut payloads = PayloadReader::new(MAX_EVENT, MAX_PAYLOAD);
+        let mut inflater = Inflater::new(MAX_EVENT);
         self.tables.clear();
         loop {
             let offset = file.offset();
             let Some(raw) = file.next().map_err(|e| failed(offset, e))? else { break };
             let end = offset.saturating_add(raw.bytes.len() as u64);
             let place = Place { file: path, offset, end, inner: false };
-            let event = decoder.decode(raw.bytes).map_err(|e| place.error(e))?;
+            let event = decoder.decode(raw.bytes).and_then(|e| e.inflate(&mut inflater));
+            let event = event.map_err(|e| place.error(e))?;
             self.event(&event, place)?;
             if let EventBody::TransactionPayload(payload) = event.body {
                 let place = Place { inner: true, ..place };
@@ -188,6 +190,7 @@ impl<W: Write> Reader<'_, W> {
             EventBody::Rows(rows) => return self.rows(event, rows, place),
             EventBody::Ignored { rule } => self.skip(rule),
             EventBody::PartialUpdateRows { .. } => self.skip("partial-update-rows"),
+            EventBody::IntVar(_) | EventBody::Rand(_) | EventBody::UserVar(_) => self.skip("statement-context"),
             _ => {}
         }
         match self.format {

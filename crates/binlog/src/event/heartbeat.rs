@@ -8,16 +8,18 @@ use crate::header::EventHeader;
 pub struct Heartbeat<'a> {
     /// The sender's file.
     pub file: &'a str,
-    /// The sender's offset; of version 1 only the low 32 bits.
+    /// The sender's offset; only its low 32 bits unless `is_whole`.
     pub position: u64,
     /// Whether the position has 64 bits.
     pub is_whole: bool,
 }
 
 impl<'a> Heartbeat<'a> {
-    pub(crate) fn parse_v1(header: &EventHeader, mut r: Reader<'a>) -> Result<Self, ParseError> {
-        let file = file_name(&mut r, "heartbeat file")?;
-        Ok(Self { file, position: u64::from(header.log_pos), is_whole: false })
+    /// The file's name; the position is the header's. MariaDB past 4 GiB has 0 there and the position before the name.
+    pub(crate) fn parse_v1(header: &EventHeader, mariadb: bool, mut r: Reader<'a>) -> Result<Self, ParseError> {
+        let is_whole = mariadb && header.log_pos == 0;
+        let position = if is_whole { r.u64_le("heartbeat position")? } else { u64::from(header.log_pos) };
+        Ok(Self { file: file_name(&mut r, "heartbeat file")?, position, is_whole })
     }
 
     /// `(u8 type, lenenc length, value)` until type 0; 1 is the file, 2 the position as a lenenc number.

@@ -1,28 +1,49 @@
 //! Events: a header and a body that borrows the packet.
 
+mod compressed;
 mod format_description;
 mod gtid;
+mod gtid_list;
 mod gtid_tagged;
 mod heartbeat;
+mod intvar;
+mod maria_gtid;
 mod query;
+mod rand;
 mod rows;
+mod start_encryption;
+mod status_vars;
 mod table_map;
 mod transaction_payload;
+mod user_var;
+mod xa_id;
 mod xa_prepare;
 
+pub use compressed::{CompressedQuery, CompressedRows};
 pub use format_description::{Checksum, FormatDescription};
 pub use gtid::GtidEvent;
+pub use gtid_list::GtidList;
 pub use heartbeat::Heartbeat;
-pub use query::{Query, StatusVars};
+pub use intvar::{IntVar, IntVarKind};
+pub use maria_gtid::{MariaGtidEvent, TwoPhaseAlter};
+pub use query::Query;
+pub use rand::Rand;
 pub use rows::{RowsEvent, RowsKind};
+pub use start_encryption::StartEncryption;
+pub use status_vars::{CharsetCollations, Databases, StatusVar, StatusVars};
 pub use table_map::TableMap;
 pub use transaction_payload::{Compression, PayloadEvents, PayloadPlace, PayloadReader, TransactionPayload};
+pub use user_var::{UserValue, UserValueKind, UserVar};
+pub use xa_id::XaId;
 pub use xa_prepare::XaPrepare;
+
+pub use crate::inflate::Inflater;
 
 pub(crate) use format_description::PostHeaders;
 
 use millstream_wire::codec::{ParseError, ParseErrorKind, Reader};
 
+use crate::error::Error;
 use crate::gtid::GtidSet;
 use crate::header::EventHeader;
 
@@ -33,6 +54,24 @@ pub struct Event<'a> {
     pub header: EventHeader,
     /// What the event says.
     pub body: EventBody<'a>,
+}
+
+impl<'a> Event<'a> {
+    /// The event with its body opened, if that is [compressed](EventBody::CompressedRows); any other as it is.
+    ///
+    /// # Errors
+    /// Data that does not inflate to the size it states, or that is over the inflater's limit.
+    pub fn inflate<'b>(self, inflater: &'b mut Inflater) -> Result<Event<'b>, Error>
+    where
+        'a: 'b,
+    {
+        let body = match self.body {
+            EventBody::CompressedQuery(packed) => EventBody::Query(packed.open(inflater)?),
+            EventBody::CompressedRows(packed) => EventBody::Rows(packed.open(inflater)?),
+            other => other,
+        };
+        Ok(Event { header: self.header, body })
+    }
 }
 
 /// What an event says.
@@ -49,12 +88,24 @@ pub enum EventBody<'a> {
     Gtid(GtidEvent),
     /// Everything that earlier files hold.
     PreviousGtids(PreviousGtids<'a>),
+    /// MariaDB: start of an event group. No BEGIN follows it.
+    MariaGtid(MariaGtidEvent<'a>),
+    /// MariaDB: everything that earlier files hold.
+    GtidList(GtidList<'a>),
     /// A statement: BEGIN, COMMIT, DDL, XA, or DML in statement format.
     Query(Query<'a>),
+    /// MariaDB: a packed statement.
+    CompressedQuery(CompressedQuery<'a>),
     /// LOAD DATA logged as a statement: the statement changes rows that no row event shows.
     ExecuteLoadQuery(Query<'a>),
-    /// The statement that made the following rows; for people only.
+    /// The statement that made the following rows (ROWS_QUERY, MariaDB's ANNOTATE_ROWS); for people only.
     RowsQuery(&'a [u8]),
+    /// An id that the next statement uses.
+    IntVar(IntVar),
+    /// Seeds of RAND() in the next statement.
+    Rand(Rand),
+    /// A user variable of the next statement.
+    UserVar(UserVar<'a>),
     /// Commit. The number's byte order is the server's: it identifies nothing outside it.
     Xid(u64),
     /// End of a prepared XA transaction (of a committed one if `one_phase`).
@@ -63,6 +114,8 @@ pub enum EventBody<'a> {
     TableMap(TableMap<'a>),
     /// Rows.
     Rows(RowsEvent<'a>),
+    /// MariaDB: packed rows.
+    CompressedRows(CompressedRows<'a>),
     /// Rows whose JSON columns are differences (`binlog_row_value_options=PARTIAL_JSON`): not decoded here. Whoever
     /// captures the table must stop.
     PartialUpdateRows {
@@ -80,6 +133,10 @@ pub enum EventBody<'a> {
         /// The server's text.
         message: &'a [u8],
     },
+    /// MariaDB: the oldest file that a server needs to recover from a crash. It says nothing about the rows.
+    BinlogCheckpoint(&'a str),
+    /// MariaDB: the rest of the file is encrypted. A stream is not.
+    StartEncryption(StartEncryption),
     /// Skipped by a rule that has a name.
     Ignored {
         /// The rule's name, for counters.

@@ -50,8 +50,11 @@ impl<'a> RowsEvent<'a> {
             EventType::WRITE_ROWS => (RowsKind::Write, true),
             EventType::UPDATE_ROWS => (RowsKind::Update, true),
             EventType::DELETE_ROWS => (RowsKind::Delete, true),
-            EventType::UPDATE_ROWS_V1 => (RowsKind::Update, false),
-            EventType::DELETE_ROWS_V1 => (RowsKind::Delete, false),
+            EventType::WRITE_ROWS_COMPRESSED => (RowsKind::Write, true),
+            EventType::UPDATE_ROWS_COMPRESSED => (RowsKind::Update, true),
+            EventType::DELETE_ROWS_COMPRESSED => (RowsKind::Delete, true),
+            EventType::UPDATE_ROWS_V1 | EventType::UPDATE_ROWS_COMPRESSED_V1 => (RowsKind::Update, false),
+            EventType::DELETE_ROWS_V1 | EventType::DELETE_ROWS_COMPRESSED_V1 => (RowsKind::Delete, false),
             _ => (RowsKind::Write, false),
         };
         let table_id = if table_id_len == 4 { u64::from(r.u32_le("table_id")?) } else { r.u48_le("table_id")? };
@@ -96,6 +99,17 @@ impl<'a> RowsEvent<'a> {
     #[must_use]
     pub const fn is_full_image(&self) -> bool {
         self.before.is_full() && self.after.is_full()
+    }
+
+    /// The same event with other images: those that were packed in it. An error then counts its place as if they had
+    /// lain in the event.
+    pub(crate) fn with_data<'b>(&self, data: &'b [u8]) -> RowsEvent<'b>
+    where
+        'a: 'b,
+    {
+        let length = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let end = self.place.end.saturating_sub(length(self.data.len())).saturating_add(length(data.len()));
+        RowsEvent { data, place: Place { end, ..self.place }, ..*self }
     }
 
     /// Bytes of the images.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use millstream_binlog::event::{EventBody, PayloadReader};
+use millstream_binlog::event::{EventBody, Inflater, PayloadReader};
 use millstream_binlog::{
     BinlogFile, ColumnValue, Decimal, DecoderOptions, Error, EventDecoder, Row, RowChange, TableSchema,
 };
@@ -42,6 +42,8 @@ pub(crate) fn fixtures() -> Vec<(String, Vec<u8>)> {
 pub(crate) struct Seen {
     /// (type, log position) of the outer events.
     pub(crate) events: Vec<(u8, u32)>,
+    /// Offsets of their ends in the log.
+    pub(crate) ends: Vec<usize>,
     /// GTIDs in their order, `ANONYMOUS` for those without.
     pub(crate) gtids: Vec<String>,
     /// Row changes, inner ones included.
@@ -79,7 +81,12 @@ impl Seen {
             EventBody::Gtid(event) => {
                 self.gtids.push(event.gtid.map_or_else(|| "ANONYMOUS".into(), |g| g.to_string()));
             }
+            EventBody::MariaGtid(event) => self.gtids.push(event.gtid.to_string()),
+            EventBody::GtidList(list) => {
+                let _ = list.iter().count();
+            }
             EventBody::Query(query) => {
+                let _ = query.status.iter().count();
                 let _ = (query.status.client_charset(), query.status.time_zone(), query.status.ddl_xid());
             }
             EventBody::Ignored { .. } => self.ignored += 1,
@@ -121,7 +128,9 @@ pub(crate) fn read(log: &[u8], seen: &mut Seen) -> Result<(), Error> {
     let mut payloads = PayloadReader::new(LIMIT, LIMIT as u64);
     let mut file = BinlogFile::new(log, LIMIT)?;
     while let Some(raw) = file.next()? {
+        let end = usize::try_from(raw.offset).unwrap() + raw.bytes.len();
         event(raw.bytes, &mut decoder, &mut payloads, seen)?;
+        seen.ends.push(end);
     }
     Ok(())
 }
@@ -133,7 +142,8 @@ pub(crate) fn event(
     payloads: &mut PayloadReader,
     seen: &mut Seen,
 ) -> Result<(), Error> {
-    let event = decoder.decode(raw)?;
+    let mut inflater = Inflater::new(LIMIT);
+    let event = decoder.decode(raw)?.inflate(&mut inflater)?;
     seen.events.push((event.header.event_type.0, event.header.log_pos));
     seen.body(&event.body)?;
     if let EventBody::TransactionPayload(payload) = event.body {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use millstream_binlog::event::{EventBody, PayloadReader};
+use millstream_binlog::event::{EventBody, Inflater, PayloadReader};
 use millstream_binlog::{BinlogFile, DecoderOptions, EventDecoder, GtidSet, RowChange, TableSchema};
 
 use super::touch::touch;
@@ -16,6 +16,7 @@ pub fn run(data: &[u8]) {
     as_file(data);
     let mut decoder = EventDecoder::new(DecoderOptions { max_event: MAX_EVENT, stream_checksum: None });
     let mut payloads = PayloadReader::new(MAX_EVENT, MAX_PAYLOAD);
+    let mut inflater = Inflater::new(MAX_EVENT);
     let mut tables = HashMap::new();
     let mut rest = data;
     while let Some(([low, high], tail)) = rest.split_first_chunk::<2>() {
@@ -26,7 +27,7 @@ pub fn run(data: &[u8]) {
         if let Some(slot) = raw.get_mut(9..13) {
             slot.copy_from_slice(&u32::try_from(n).unwrap().to_le_bytes());
         }
-        let Ok(event) = decoder.decode(&raw) else { continue };
+        let Ok(event) = decoder.decode(&raw).and_then(|e| e.inflate(&mut inflater)) else { continue };
         look(&event.body, &mut tables);
         if let EventBody::TransactionPayload(payload) = event.body
             && let Ok(mut inner) = payloads.open(&payload)
@@ -84,7 +85,11 @@ fn look(body: &EventBody<'_>, tables: &mut HashMap<u64, TableSchema>) {
         }
         EventBody::Query(query) | EventBody::ExecuteLoadQuery(query) => {
             let status = query.status;
+            let _ = status.iter().count();
             let _ = (status.client_charset(), status.sql_mode(), status.time_zone(), status.ddl_xid());
+        }
+        EventBody::GtidList(list) => {
+            list.iter().for_each(|g| assert_eq!(g.to_string().parse().ok(), (g.sequence > 0).then_some(g)))
         }
         _ => {}
     }

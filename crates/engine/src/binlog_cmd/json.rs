@@ -126,6 +126,30 @@ pub(super) fn event(event: &Event<'_>, place: Place<'_>, out: &mut impl Write) -
             text_field("source_file", heartbeat.file.as_bytes(), o);
             field("source_pos", heartbeat.position, o);
         }
+        EventBody::MariaGtid(gtid) => {
+            text_field("gtid", gtid.gtid.to_string().as_bytes(), o);
+            field("flags", gtid.flags, o);
+            if let Some(id) = gtid.commit_id {
+                text_field("commit_id", id.to_string().as_bytes(), o);
+            }
+            if let Some(xid) = &gtid.xid {
+                text_field("xid", xid.to_string().as_bytes(), o);
+            }
+            if let Some(id) = gtid.thread_id {
+                field("thread_id", id, o);
+            }
+        }
+        EventBody::GtidList(list) => {
+            let list: Vec<String> = list.iter().map(|g| g.to_string()).collect();
+            text_field("gtids", list.join(",").as_bytes(), o);
+        }
+        EventBody::BinlogCheckpoint(file) => text_field("checkpoint_file", file.as_bytes(), o),
+        EventBody::StartEncryption(start) => field("key_version", start.key_version, o),
+        EventBody::IntVar(var) => {
+            text_field("kind", format!("{:?}", var.kind).as_bytes(), o);
+            text_field("value", var.value.to_string().as_bytes(), o);
+        }
+        EventBody::UserVar(var) => text_field("name", var.name, o),
         EventBody::Incident { number, message } => {
             field("number", number, o);
             text_field("message", message, o);

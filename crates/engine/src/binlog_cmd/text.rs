@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use millstream_binlog::TableSchema;
-use millstream_binlog::event::{Checksum, Event, EventBody};
+use millstream_binlog::event::{Checksum, Event, EventBody, MariaGtidEvent, TwoPhaseAlter};
 
 use super::{Place, Summary};
 
@@ -101,11 +101,55 @@ pub(super) fn event(
         EventBody::Heartbeat(heartbeat) => {
             write!(out, "\tat {}:{}", Escaped(heartbeat.file.as_bytes()), heartbeat.position)?;
         }
+        EventBody::MariaGtid(gtid) => maria_gtid(gtid, out)?,
+        EventBody::GtidList(list) => {
+            for (i, gtid) in list.iter().enumerate() {
+                write!(out, "{}{gtid}", if i == 0 { "\t" } else { "," })?;
+            }
+        }
+        EventBody::BinlogCheckpoint(file) => write!(out, "\t{}", Escaped(file.as_bytes()))?,
+        EventBody::StartEncryption(start) => write!(out, "\tkey version {}", start.key_version)?,
+        EventBody::IntVar(var) => write!(out, "\t{:?} {}", var.kind, var.value)?,
+        EventBody::Rand(rand) => write!(out, "\tseeds {:?}", rand.seeds)?,
+        EventBody::UserVar(var) => {
+            write!(out, "\t@{}", Escaped(var.name))?;
+            match &var.value {
+                Some(value) => write!(out, ", {:?} of {} bytes", value.kind, value.bytes.len())?,
+                None => write!(out, " is NULL")?,
+            }
+        }
         EventBody::Incident { number, message } => write!(out, "\t{number}: {}", Escaped(message))?,
         EventBody::Ignored { rule } => write!(out, "\tskipped: {rule}")?,
         _ => {}
     }
     writeln!(out)
+}
+
+fn maria_gtid(event: &MariaGtidEvent<'_>, out: &mut impl Write) -> io::Result<()> {
+    write!(out, "\t{}", event.gtid)?;
+    if let Some(id) = event.commit_id {
+        write!(out, ", committed with group {id}")?;
+    }
+    if let Some(xid) = &event.xid {
+        let prepares = event.flags & MariaGtidEvent::PREPARED_XA != 0;
+        write!(out, ", {} XA {xid}", if prepares { "prepares" } else { "ends" })?;
+    }
+    match event.alter {
+        Some(TwoPhaseAlter::Start) => write!(out, ", ALTER starts")?,
+        Some(TwoPhaseAlter::Commit { start }) => write!(out, ", ALTER of {start} is done")?,
+        Some(TwoPhaseAlter::Rollback { start }) => write!(out, ", ALTER of {start} failed")?,
+        None => {}
+    }
+    for (bit, name) in [
+        (MariaGtidEvent::STANDALONE, "standalone"),
+        (MariaGtidEvent::TRANSACTIONAL, "transactional"),
+        (MariaGtidEvent::DDL, "DDL"),
+    ] {
+        if event.flags & bit != 0 {
+            write!(out, ", {name}")?;
+        }
+    }
+    event.thread_id.map_or(Ok(()), |id| write!(out, ", thread {id}"))
 }
 
 /// The statistics, one figure a line.
