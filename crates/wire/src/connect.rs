@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::auth::{Channel, Exchange, Plugin, Step};
 use crate::codec::Reader;
+use crate::compress::Compression;
 use crate::error::{CONNECT, Error, Kind, LOGIN as DURING};
 use crate::flags::{CapabilityFlags, StatusFlags};
 use crate::handshake::{HandshakeResponse41, HandshakeV10, NONCE_LEN, SslRequest, UTF8MB4_GENERAL_CI};
@@ -22,19 +23,20 @@ use crate::version::ServerVersion;
 const MAX_ROUNDS: u8 = 8;
 
 /// When to change to TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsUse {
     /// Never.
     Never,
     /// If the server offers it.
+    #[default]
     IfOffered,
     /// Always; a server without TLS is refused.
     Always,
 }
 
 /// Who logs in, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Login {
     /// Account name.
     pub user: String,
@@ -51,6 +53,10 @@ pub struct Login {
     pub allow_public_key_retrieval: bool,
     /// The largest packet the client takes, in bytes.
     pub max_packet: u32,
+    /// What the session is compressed with; a server that does not offer it is refused.
+    pub compression: Compression,
+    /// Have OK packets tell what changed in the session.
+    pub session_track: bool,
     /// Shown in `performance_schema.session_connect_attrs`.
     pub attributes: Vec<(String, String)>,
 }
@@ -70,6 +76,8 @@ pub struct Session {
     pub status: StatusFlags,
     /// Whether the session is inside TLS.
     pub tls: bool,
+    /// What all bytes from here on are compressed with, inside TLS if there is TLS.
+    pub compression: Compression,
 }
 
 /// What the caller has to do next.
@@ -115,8 +123,10 @@ impl Connect {
     /// A login that has not begun.
     ///
     /// # Errors
-    /// A user, database or attribute that cannot be sent: a NUL inside, or more than 32 KiB of attributes.
+    /// A user, database or attribute that cannot be sent (a NUL inside, or more than 32 KiB of attributes), or a
+    /// compression that this build does not have.
     pub fn new(login: Login) -> Result<Self, Error> {
+        login.compression.check()?;
         let nul = |s: &str| s.bytes().any(|b| b == 0);
         if nul(&login.user) || login.database.as_deref().is_some_and(nul) {
             return Err(Error::usage("the user and the database must not contain a NUL byte"));
@@ -173,6 +183,20 @@ impl Connect {
         if self.login.database.is_some() {
             self.capabilities |= CapabilityFlags::CONNECT_WITH_DB;
         }
+        if self.login.session_track {
+            self.capabilities |= CapabilityFlags::SESSION_TRACK & offered;
+        }
+        self.capabilities |= match self.login.compression {
+            Compression::None => CapabilityFlags::empty(),
+            Compression::Zlib if offered.contains(CapabilityFlags::COMPRESS) => CapabilityFlags::COMPRESS,
+            Compression::Zstd { .. } if offered.contains(CapabilityFlags::ZSTD_COMPRESSION) => {
+                CapabilityFlags::ZSTD_COMPRESSION
+            }
+            Compression::Zlib => return Err(Error::usage("the server offers no zlib compression: ask for none")),
+            Compression::Zstd { .. } => {
+                return Err(Error::usage("the server offers no zstd compression: ask for zlib or none"));
+            }
+        };
         let use_tls = match self.login.tls {
             TlsUse::Never => false,
             TlsUse::IfOffered => offered.contains(CapabilityFlags::SSL),
@@ -228,6 +252,10 @@ impl Connect {
             database: self.login.database.as_deref().map(str::as_bytes),
             plugin: has(CapabilityFlags::PLUGIN_AUTH).then(|| plugin.name().as_bytes()),
             attributes: attributes.iter().map(|(k, v)| (k.as_bytes(), v.as_bytes())).collect(),
+            zstd_level: match self.login.compression {
+                Compression::Zstd { level } => Some(level),
+                _ => None,
+            },
         }
         .encode();
         self.state = State::Auth { greeting, exchange, rounds: 0 };
@@ -256,6 +284,7 @@ impl Connect {
                     capabilities: self.capabilities,
                     status: ok.status,
                     tls: self.tls,
+                    compression: self.login.compression,
                 }));
             }
             Reply::Err => return Err(Error::server(DURING, parse_err(packet).map_err(malformed)?)),
@@ -335,6 +364,8 @@ mod tests {
             local: false,
             allow_public_key_retrieval: false,
             max_packet: 1 << 30,
+            compression: Compression::None,
+            session_track: false,
             attributes: vec![("program_name".into(), "millstream".into())],
         }
     }
@@ -446,6 +477,39 @@ mod tests {
         let e = Connect::new(login(TlsUse::Never)).unwrap().handle(b"\xff\x10\x04Too many connections").err().unwrap();
         assert!(e.is_retryable());
         assert_eq!(e.to_string(), "connecting: server error 1040 (HY000): Too many connections");
+    }
+
+    /// Conformance: W9
+    #[test]
+    fn compression_and_tracking_are_used_where_both_want_them() {
+        let all = CapabilityFlags::COMPRESS | CapabilityFlags::ZSTD_COMPRESSION | CapabilityFlags::SESSION_TRACK;
+        let mut wanted = vec![(Compression::None, CapabilityFlags::empty())];
+        if cfg!(feature = "zlib") {
+            wanted.push((Compression::Zlib, CapabilityFlags::COMPRESS));
+        }
+        if cfg!(feature = "zstd") {
+            wanted.push((Compression::Zstd { level: 7 }, CapabilityFlags::ZSTD_COMPRESSION));
+        }
+        for (compression, flag) in wanted {
+            let login = Login { compression, ..login(TlsUse::Never) };
+            let mut c = Connect::new(login.clone()).unwrap();
+            let packet = sent(c.handle(&greeting("mysql_native_password", CapabilityFlags::empty())).unwrap());
+            let parsed = HandshakeResponse41::parse(&packet).unwrap();
+            assert_eq!(parsed.capabilities & all, flag);
+            assert_eq!(parsed.zstd_level, matches!(compression, Compression::Zstd { .. }).then_some(7));
+            assert!(matches!(c.handle(OK).unwrap(), Action::Done(s) if s.compression == compression));
+
+            // A server without it.
+            let refused = Connect::new(login.clone()).unwrap().handle(&greeting("mysql_native_password", all));
+            assert_eq!(refused.is_err(), compression != Compression::None);
+
+            let mut c = Connect::new(Login { session_track: true, ..login }).unwrap();
+            let packet = sent(c.handle(&greeting("mysql_native_password", CapabilityFlags::empty())).unwrap());
+            let capabilities = HandshakeResponse41::parse(&packet).unwrap().capabilities;
+            assert_eq!(capabilities & all, flag | CapabilityFlags::SESSION_TRACK);
+        }
+        let bad = Login { compression: Compression::Zstd { level: 0 }, ..login(TlsUse::Never) };
+        assert!(Connect::new(bad).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! The core (everything but feature `client`) has no socket, no clock and no randomness:
 //!
 //! * [`codec`]: the cursor, the writer and the errors that every parser here and in `millstream-binlog` is built on;
-//! * [`packet`]: frames, split and joined at 16 MiB;
+//! * [`packet`]: frames, split and joined at 16 MiB; [`compress`]: the frames around them (features `zlib`, `zstd`);
 //! * [`flags`], [`handshake`], [`auth`], [`connect`]: the way from the greeting to an open session;
 //! * [`command`]: what a client may ask; [`response`]: what a server may answer;
 //! * [`query`], [`prepare`], [`dump`]: the state machines over those answers;
@@ -51,6 +51,7 @@
 pub mod auth;
 pub mod codec;
 pub mod command;
+pub mod compress;
 pub mod connect;
 pub mod dump;
 mod error;
@@ -70,6 +71,7 @@ mod io;
 #[cfg(feature = "client")]
 mod options;
 
+pub use compress::Compression;
 pub use error::{Error, ServerError};
 pub use password::Password;
 pub use response::{ColumnDefinition, ColumnType, OkPacket, Row, RowFormat, Value, Values};

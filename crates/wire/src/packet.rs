@@ -25,6 +25,8 @@ pub struct PacketCodec {
     fresh: bool,
     /// The next packet may have any sequence id.
     any_order: bool,
+    /// No packet's sequence id says anything.
+    unordered: bool,
     limit: usize,
     joining: Option<Joining>,
 }
@@ -42,7 +44,7 @@ impl PacketCodec {
     /// A codec for a connection's first packet, with a cap on the size of a packet.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
-        Self { sequence: 0, fresh: true, any_order: false, limit, joining: None }
+        Self { sequence: 0, fresh: true, any_order: false, unordered: false, limit, joining: None }
     }
 
     /// Changes the cap on the size of a packet.
@@ -66,6 +68,12 @@ impl PacketCodec {
     /// Takes the next packet whatever its sequence id: the answer to a command that was cut short.
     pub fn skip_order_check(&mut self) {
         self.any_order = true;
+    }
+
+    /// Takes packets whatever their sequence ids from now on: under compression servers begin anew at each flush, and
+    /// the order shows in the compressed frames.
+    pub fn ignore_order(&mut self) {
+        self.unordered = true;
     }
 
     /// Appends `payload` to `out` as one or more frames.
@@ -111,7 +119,7 @@ impl PacketCodec {
             if before.saturating_add(len) > self.limit {
                 return Err(Error::new(Kind::Limit { what: "a packet of the server", limit: self.limit }));
             }
-            if sequence != self.sequence && !self.any_order {
+            if sequence != self.sequence && !self.any_order && !self.unordered {
                 let Some(first) = buf.get(HEADER_LEN) else {
                     return Ok(None);
                 };

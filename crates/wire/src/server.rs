@@ -93,7 +93,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connect::{Action, Connect, Login, TlsUse};
+    use crate::connect::{Action, Connect, Login};
     use crate::query::{QueryEvent, ResultReader};
     use crate::response::RowFormat;
 
@@ -104,11 +104,9 @@ mod tests {
             user: "root".into(),
             password: "pw".into(),
             database: Some("db".into()),
-            tls: TlsUse::IfOffered,
-            local: false,
-            allow_public_key_retrieval: false,
             max_packet: 1 << 24,
             attributes: vec![("a".into(), "b".into())],
+            ..Login::default()
         };
         let mut client = Connect::new(login).unwrap();
         let Action::Send(packet) = client.handle(&greeting("5.7.99", 1, nonce)).unwrap() else { panic!() };

@@ -9,6 +9,9 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "driver/compressed.rs"]
+mod compressed;
+
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};

@@ -30,6 +30,7 @@ impl SslRequest {
 /// ```text
 /// u32 caps  u32 max packet  u8 charset  zero[23]  user NUL  auth (lenenc, or u8 length)
 /// database NUL (if CONNECT_WITH_DB)  plugin NUL (if PLUGIN_AUTH)  attributes (if CONNECT_ATTRS)
+/// u8 zstd level (if ZSTD_COMPRESSION)
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandshakeResponse41<'a> {
@@ -49,6 +50,8 @@ pub struct HandshakeResponse41<'a> {
     pub plugin: Option<&'a [u8]>,
     /// Names and values shown in `performance_schema.session_connect_attrs`.
     pub attributes: Vec<(&'a [u8], &'a [u8])>,
+    /// Level that the server compresses with.
+    pub zstd_level: Option<u8>,
 }
 
 impl<'a> HandshakeResponse41<'a> {
@@ -59,6 +62,7 @@ impl<'a> HandshakeResponse41<'a> {
         caps.set(CapabilityFlags::CONNECT_WITH_DB, self.database.is_some());
         caps.set(CapabilityFlags::PLUGIN_AUTH, self.plugin.is_some());
         caps.set(CapabilityFlags::CONNECT_ATTRS, !self.attributes.is_empty());
+        caps.set(CapabilityFlags::ZSTD_COMPRESSION, self.zstd_level.is_some());
         let mut w = Writer::new();
         w.u32_le(caps.bits()).u32_le(self.max_packet).u8(self.charset).zeros(23).nul_bytes(self.user);
         if caps.contains(CapabilityFlags::PLUGIN_AUTH_LENENC) {
@@ -82,6 +86,9 @@ impl<'a> HandshakeResponse41<'a> {
                 pairs.lenenc_bytes(name).lenenc_bytes(value);
             }
             w.lenenc_bytes(&pairs.into_bytes());
+        }
+        if let Some(level) = self.zstd_level {
+            w.u8(level);
         }
         Zeroizing::new(w.into_bytes())
     }
@@ -119,7 +126,8 @@ impl<'a> HandshakeResponse41<'a> {
                 attributes.push((pairs.lenenc_bytes("attribute name")?, pairs.lenenc_bytes("attribute value")?));
             }
         }
-        Ok(Self { capabilities, max_packet, charset, user, auth, database, plugin, attributes })
+        let zstd_level = if wants(CapabilityFlags::ZSTD_COMPRESSION, &r) { Some(r.u8("zstd level")?) } else { None };
+        Ok(Self { capabilities, max_packet, charset, user, auth, database, plugin, attributes, zstd_level })
     }
 }
 
@@ -133,7 +141,8 @@ mod tests {
                 | CapabilityFlags::PLUGIN_AUTH_LENENC
                 | CapabilityFlags::PLUGIN_AUTH
                 | CapabilityFlags::CONNECT_WITH_DB
-                | CapabilityFlags::CONNECT_ATTRS,
+                | CapabilityFlags::CONNECT_ATTRS
+                | CapabilityFlags::ZSTD_COMPRESSION,
             max_packet: 1 << 24,
             charset: UTF8MB4_GENERAL_CI,
             user: b"repl",
@@ -141,6 +150,7 @@ mod tests {
             database: Some(b"shop"),
             plugin: Some(b"mysql_native_password"),
             attributes: vec![(b"program_name", b"millstream"), (b"x", b"")],
+            zstd_level: Some(3),
         }
     }
 

@@ -6,6 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use zeroize::Zeroize;
 
+use crate::compress::{CompressedFrames, Compression};
 use crate::error::{Error, Kind};
 use crate::packet::{LOGIN_LIMIT, PacketCodec};
 
@@ -24,11 +25,20 @@ pub(super) struct Channel {
     codec: PacketCodec,
     input: BytesMut,
     output: Vec<u8>,
-    /// `input` was enlarged for a packet over [`READ_ROOM`].
+    /// The frames around all bytes, once they are agreed on.
+    compressed: Option<Compressed>,
+    /// The buffer that is read into was enlarged for a packet over [`READ_ROOM`].
     grown: bool,
     pub(super) timeout: Option<Duration>,
     /// A write was begun and not finished, or an error left the stream in an unknown state.
     broken: bool,
+}
+
+struct Compressed {
+    frames: CompressedFrames,
+    /// Bytes as they come; `Channel::input` then holds what came out of them.
+    input: BytesMut,
+    output: Vec<u8>,
 }
 
 impl Channel {
@@ -38,6 +48,7 @@ impl Channel {
             codec: PacketCodec::new(LOGIN_LIMIT),
             input: BytesMut::new(),
             output: Vec::new(),
+            compressed: None,
             grown: false,
             timeout: None,
             broken: false,
@@ -69,12 +80,23 @@ impl Channel {
         Ok(self)
     }
 
+    /// Goes on in compressed frames, both ways.
+    pub(super) fn compress(&mut self, compression: Compression) -> Result<(), Error> {
+        let frames = CompressedFrames::new(compression)?;
+        self.codec.ignore_order();
+        self.compressed = Some(Compressed { frames, input: core::mem::take(&mut self.input), output: Vec::new() });
+        Ok(())
+    }
+
     /// Sends a command: its packet has sequence id 0.
     pub(super) async fn send_command(&mut self, payload: &[u8]) -> Result<(), Error> {
         if self.broken {
             return Err(Error::new(Kind::Broken));
         }
         self.codec.begin_command();
+        if let Some(compressed) = &mut self.compressed {
+            compressed.frames.begin_command();
+        }
         self.send(payload).await
     }
 
@@ -87,7 +109,15 @@ impl Channel {
         self.broken = true;
         self.output.clear();
         self.codec.encode(payload, &mut self.output);
-        let mut rest = &self.output[..];
+        let output = match &mut self.compressed {
+            None => &mut self.output,
+            Some(compressed) => {
+                compressed.output.clear();
+                compressed.frames.encode(&self.output, &mut compressed.output);
+                &mut compressed.output
+            }
+        };
+        let mut rest = &output[..];
         while !rest.is_empty() {
             let write = self.stream.write(rest);
             let sent = match within(self.timeout, "sending", write).await? {
@@ -102,8 +132,10 @@ impl Channel {
         if let Err(source) = within(self.timeout, "sending", self.stream.flush()).await? {
             return Err(self.farewell("sending", source).await);
         }
-        if self.output.capacity() > READ_ROOM {
-            self.output = Vec::new();
+        for output in [Some(&mut self.output), self.compressed.as_mut().map(|c| &mut c.output)].into_iter().flatten() {
+            if output.capacity() > READ_ROOM {
+                *output = Vec::new();
+            }
         }
         self.broken = false;
         Ok(())
@@ -130,11 +162,15 @@ impl Channel {
     async fn try_receive(&mut self) -> Result<Option<Bytes>, Error> {
         // The command was cut short, so the answer's sequence id is not the one that is due.
         self.codec.skip_order_check();
+        if let Some(compressed) = &mut self.compressed {
+            compressed.frames.skip_order_check();
+        }
         loop {
-            if let Some(packet) = self.codec.decode(&mut self.input)? {
+            if let Some(packet) = self.decode()? {
                 return Ok(Some(packet));
             }
-            if matches!(self.stream.read_buf(&mut self.input).await, Ok(0) | Err(_)) {
+            let input = self.compressed.as_mut().map_or(&mut self.input, |c| &mut c.input);
+            if matches!(self.stream.read_buf(input).await, Ok(0) | Err(_)) {
                 return Ok(None);
             }
         }
@@ -146,9 +182,29 @@ impl Channel {
         if self.broken {
             return Err(Error::new(Kind::Broken));
         }
-        let packet = self.codec.decode(&mut self.input);
+        let packet = self.decode();
         self.broken = packet.is_err();
         packet
+    }
+
+    #[inline]
+    fn decode(&mut self) -> Result<Option<Bytes>, Error> {
+        loop {
+            let packet = self.codec.decode(&mut self.input)?;
+            let Some(compressed) = &mut self.compressed else {
+                return Ok(packet);
+            };
+            if packet.is_some() {
+                return Ok(packet);
+            }
+            // One frame after the other, and only as long as no packet is whole.
+            if self.input.is_empty() && self.input.capacity() > READ_ROOM {
+                self.input = BytesMut::new();
+            }
+            if !compressed.frames.decode(&mut compressed.input, &mut self.input)? {
+                return Ok(None);
+            }
+        }
     }
 
     /// The next packet. Safe to cancel: bytes read stay in the buffer.
@@ -163,8 +219,19 @@ impl Channel {
 
     /// Reads once. Safe to cancel.
     pub(super) async fn fill(&mut self, during: &'static str, limit: Option<Duration>) -> Result<(), Error> {
-        self.make_room();
-        let read = within(limit, during, self.stream.read_buf(&mut self.input)).await;
+        let input = match &mut self.compressed {
+            None => {
+                let needed = self.codec.needed(&self.input);
+                make_room(&mut self.input, &mut self.grown, needed);
+                &mut self.input
+            }
+            Some(Compressed { frames, input, .. }) => {
+                let needed = frames.needed(input);
+                make_room(input, &mut self.grown, needed);
+                input
+            }
+        };
+        let read = within(limit, during, self.stream.read_buf(input)).await;
         let source = match read {
             Ok(Ok(n)) if n > 0 => return Ok(()),
             Ok(Ok(_)) => closed(),
@@ -180,25 +247,25 @@ impl Channel {
         Err(Error::new(Kind::Transport { during, target: None, source }))
     }
 
-    /// Makes room for a read. A buffer that grew for a large packet is not kept for the small ones after it: a connection
-    /// should not hold 16 MiB because it once saw a row of that size.
-    fn make_room(&mut self) {
-        let wanted = self.codec.needed(&self.input).clamp(READ_ROOM, MAX_ROOM.max(self.input.len().saturating_mul(2)));
-        if self.grown && wanted <= READ_ROOM {
-            let mut small = BytesMut::with_capacity(READ_ROOM);
-            small.extend_from_slice(&self.input);
-            self.input = small;
-            self.grown = false;
-        } else if self.input.capacity().saturating_sub(self.input.len()) < READ_ROOM / 8 {
-            self.input.reserve(wanted.saturating_sub(self.input.len()).max(READ_ROOM / 2));
-            self.grown = wanted > READ_ROOM;
-        }
-    }
-
     /// Ends the stream in good order; a server that is gone already does not matter.
     pub(super) async fn shutdown(mut self) {
         const PATIENCE: Duration = Duration::from_secs(1);
         drop(timeout(PATIENCE, self.stream.shutdown()).await);
+    }
+}
+
+/// Makes room for a read. A buffer that grew for a large packet is not kept for the small ones after it: a connection
+/// should not hold 16 MiB because it once saw a row of that size.
+fn make_room(input: &mut BytesMut, grown: &mut bool, needed: usize) {
+    let wanted = needed.clamp(READ_ROOM, MAX_ROOM.max(input.len().saturating_mul(2)));
+    if *grown && wanted <= READ_ROOM {
+        let mut small = BytesMut::with_capacity(READ_ROOM);
+        small.extend_from_slice(input);
+        *input = small;
+        *grown = false;
+    } else if input.capacity().saturating_sub(input.len()) < READ_ROOM / 8 {
+        input.reserve(wanted.saturating_sub(input.len()).max(READ_ROOM / 2));
+        *grown = wanted > READ_ROOM;
     }
 }
 

@@ -9,6 +9,7 @@ use super::result_set::ResultSet;
 use super::rows::Rows;
 use super::tls::Tls;
 use crate::command;
+use crate::compress::Compression;
 use crate::connect::{Action, Connect, Session};
 use crate::error::{CONNECT, CONNECT_ALL, Error, Kind};
 use crate::options::{ConnectOptions, Endpoint};
@@ -136,8 +137,12 @@ impl Connection {
             connection_id = session.connection_id,
             version = %session.server_version,
             tls = session.tls,
+            compression = ?session.compression,
             "logged in"
         );
+        if session.compression != Compression::None {
+            channel.compress(session.compression)?;
+        }
         channel.set_limit(options.max_packet);
         channel.timeout = options.read_timeout;
         let mut connection = Self { channel, session, answer: None };
@@ -168,6 +173,12 @@ impl Connection {
     #[must_use]
     pub const fn tls(&self) -> bool {
         self.session.tls
+    }
+
+    /// What the connection is compressed with.
+    #[must_use]
+    pub const fn compression(&self) -> Compression {
+        self.session.compression
     }
 
     /// Whether the connection can still be used. False after an error that was not the server's orderly answer.

@@ -98,7 +98,7 @@ fn session(flags: u8, packets: &[bytes::Bytes]) {
         local: false,
         allow_public_key_retrieval: flags & 4 != 0,
         max_packet: 1 << 24,
-        attributes: Vec::new(),
+        ..Login::default()
     };
     let Ok(mut connect) = Connect::new(login) else { return };
     let (mut tls, mut rounds) = (false, 0);
