@@ -20,6 +20,13 @@ pub const DUMP_NON_BLOCK: u16 = 1;
 /// for MariaDB, where the bit asks for something else.
 pub const DUMP_HEARTBEAT_V2: u16 = 2;
 
+/// Dump flag: MariaDB's ANNOTATE_ROWS too (`BINLOG_SEND_ANNOTATE_ROWS_EVENT`). Never for MySQL, where the bit asks for
+/// something else.
+pub const DUMP_ANNOTATE_ROWS: u16 = 2;
+
+/// Begins an acknowledgement of a replica (`kPacketMagicNum` in `plugin/semisync/semisync.cc`).
+const SEMI_SYNC_ACK: u8 = 0xef;
+
 fn text(command: u8, text: &[u8]) -> Vec<u8> {
     let mut w = Writer::new();
     w.u8(command).bytes(text);
@@ -164,6 +171,16 @@ pub fn binlog_dump_gtid(encoded_set: &[u8], flags: u16, server_id: u32) -> Vec<u
     w.into_bytes()
 }
 
+/// A replica's acknowledgement of all events up to a place, the end of the last of them, in a semi-synchronous dump:
+/// `ef`, u64 position, file name (`slave_reply` in `plugin/semisync/semisync_replica.cc`). It is a packet of sequence id 0
+/// that is not answered.
+#[must_use]
+pub fn acknowledge(file: &str, position: u64) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.u8(SEMI_SYNC_ACK).u64_le(position).bytes(file.as_bytes());
+    w.into_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,6 +197,7 @@ mod tests {
             [&[0x1e, 2, 0, 7, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0][..], &[0; 8]].concat()
         );
         assert_eq!(register_replica(7).len(), 18);
+        assert_eq!(acknowledge("b.1", 0x1_0000_0002), [&[0xef, 2, 0, 0, 0, 1, 0, 0, 0][..], b"b.1"].concat());
     }
 
     #[test]

@@ -161,40 +161,75 @@ impl Error {
         matches!(&*self.0, Kind::Tls { .. })
     }
 
-    /// Another client replicates with the same server id or replica uuid; the server ended this dump for it.
+    /// Another client replicates with the same server id or replica uuid; the server ended this dump for it. Each of them
+    /// needs an id and a uuid of its own, or they end each other's dumps for ever: back off.
     #[must_use]
     pub fn is_duplicate_replica(&self) -> bool {
-        self.dump_error(|m| m.contains("with the same server_uuid/server_id") || m.contains("same server_id"))
+        const SAME_ID: &str = "with the same server_uuid/server_id";
+        self.dump_error(|m| m.contains(SAME_ID))
+            // ER_SLAVE_SAME_ID of MariaDB; the number is another error of MySQL.
+            || self.server_error().is_some_and(|e| e.code == 4052 && e.message.contains(SAME_ID))
     }
 
-    /// The server no longer has, or never had, the position the dump asked for (purged, a missing file, a position
-    /// outside or inside an event, transactions the server lacks). Only a new snapshot or another position helps.
+    /// The server no longer has, or never had, what the dump asked for: [`is_purged`](Self::is_purged),
+    /// [`is_bad_position`](Self::is_bad_position) or [`is_diverged`](Self::is_diverged). Only a new snapshot or another
+    /// position helps.
     #[must_use]
     pub fn is_position_lost(&self) -> bool {
-        matches!(self.code(), Some(1789))
-            || self.dump_error(|m| {
-                [
-                    "purged",
-                    "Could not find first log file name",
-                    "Could not open log file",
-                    "could not find next log",
-                    "impossible position",
-                    "position > file size",
-                    "bogus data in log event",
-                    "more GTIDs than",
-                    "binlog truncated in the middle of event",
-                    // What the bytes inside an event look like when they are read as a header. A dump takes events of up
-                    // to 1 GiB whatever max_allowed_packet says.
-                    "log event entry exceeded max_allowed_packet",
-                ]
-                .iter()
-                .any(|text| m.contains(text))
-            })
+        self.is_purged() || self.is_bad_position() || self.is_diverged()
     }
 
-    /// 1236 is one number for many causes; they differ by text alone.
+    /// The log that the dump asked for, or transactions that it lacks, are no longer there: purged, or a file that never
+    /// was.
+    #[must_use]
+    pub fn is_purged(&self) -> bool {
+        // ER_MASTER_HAS_PURGED_REQUIRED_GTIDS.
+        self.code() == Some(1789)
+            || self.dump_error(says(&[
+                "purged",
+                "Could not find first log file name",
+                "Could not open log file",
+                "could not find next log",
+            ]))
+    }
+
+    /// The position is outside its file, or no event begins there.
+    #[must_use]
+    pub fn is_bad_position(&self) -> bool {
+        self.dump_error(says(&[
+            "impossible position",
+            "position > file size",
+            "bogus data in log event",
+            "binlog truncated in the middle of event",
+            // What the bytes inside an event look like when they are read as a header. A dump takes events of up
+            // to 1 GiB whatever max_allowed_packet says.
+            "log event entry exceeded max_allowed_packet",
+        ]))
+    }
+
+    /// The replica has transactions that the server lacks: the server lost the end of its log, is another one, or was
+    /// reset.
+    #[must_use]
+    pub fn is_diverged(&self) -> bool {
+        self.dump_error(says(&[
+            "more GTIDs than",
+            // MariaDB.
+            "which is not in the master's binlog",
+            "The binlog on the master is missing the GTID",
+        ]))
+    }
+
+    /// The log has checksums, and the replica did not declare that it reads them.
+    #[must_use]
+    pub fn is_checksum_undeclared(&self) -> bool {
+        self.dump_error(says(&["can not handle replication events with the checksum"]))
+    }
+
+    /// 1236 is one number for many causes; they differ by text alone. Behind the cause the text names files, which are
+    /// not to be taken for one.
     fn dump_error(&self, text: impl Fn(&str) -> bool) -> bool {
-        self.server_error().is_some_and(|e| e.code == 1236 && text(&e.message))
+        let cause = |message: &str| text(message.split("; the first event '").next().unwrap_or_default());
+        self.server_error().is_some_and(|e| e.code == 1236 && cause(&e.message))
     }
 
     /// Connecting again later may succeed: the network, a server that is full, going down or starting, a killed
@@ -217,11 +252,18 @@ impl Error {
     #[must_use]
     pub fn is_connection_usable(&self) -> bool {
         match &*self.0 {
-            Kind::Server { error, .. } => !matches!(error.code, 1053 | 1152..=1161 | 1236 | 1927 | 3169 | 4031),
+            Kind::Server { error, .. } => {
+                !(matches!(error.code, 1053 | 1152..=1161 | 1236 | 1927 | 3169 | 4031) || self.is_duplicate_replica())
+            }
             Kind::Usage(_) => true,
             _ => false,
         }
     }
+}
+
+/// Whether a text has one of these in it.
+fn says(texts: &'static [&'static str]) -> impl Fn(&str) -> bool {
+    |message| texts.iter().any(|text| message.contains(text))
 }
 
 /// `during` of the errors that [`Error::is_connect`] reports.
@@ -240,6 +282,9 @@ impl fmt::Debug for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
+            Kind::Server { during, error } if self.is_duplicate_replica() => {
+                write!(f, "{during}: {error}; give every replica a server id and a UUID of its own")
+            }
             Kind::Server { during, error } => write!(f, "{during}: {error}"),
             Kind::Malformed { during, source } => write!(f, "{during}: the server sent a malformed packet: {source}"),
             Kind::Unexpected { during, what } => write!(f, "{during}: the server sent {what}"),
@@ -301,23 +346,69 @@ mod tests {
         Error::server("opening a dump", ServerError { code, sqlstate: *b"HY000", message: message.into() })
     }
 
+    /// Conformance: D4, D8
     #[test]
     fn texts_of_1236_are_told_apart() {
-        // Texts as MySQL 9.7.4 sent them (corpus recordings) or as its message file has them.
-        for (text, lost, duplicate) in [
-            ("Could not find first log file name in binary log index file", true, false),
-            ("Client requested source to start replication from position > file size", true, false),
-            ("Client requested source to start replication from impossible position", true, false),
-            ("Cannot replicate because the source purged required binary logs.", true, false),
-            ("bogus data in log event; the first event 'b.000001' at 500", true, false),
-            ("A replica with the same server_uuid/server_id as this replica has connected to the source", false, true),
-            ("Replica can not handle replication events with the checksum that source is configured", false, false),
+        const BEHIND: &str =
+            "; the first event 'purged.000038' at 5000, the last event read from 'purged.000038' at 5000";
+        // Texts as servers sent them (recordings, live tests) or as their sources have them.
+        for (kind, text) in [
+            ("purged", "Could not find first log file name in binary log index file"),
+            ("purged", "Cannot replicate because the source purged required binary logs. Replicate the missing …"),
+            ("purged", "could not find next log"),
+            (
+                "purged",
+                "The slave is connecting using CHANGE MASTER TO MASTER_AUTO_POSITION = 1, but the master has purged \
+                 binary logs containing GTIDs that the slave requires.",
+            ),
+            (
+                "purged",
+                "Could not find GTID state requested by slave in any binlog files. Probably the slave state is too old \
+                 and required binlog files have been purged.",
+            ),
+            ("position", "Client requested source to start replication from position > file size"),
+            ("position", "Client requested master to start replication from impossible position"),
+            ("position", "bogus data in log event"),
+            ("position", "binlog truncated in the middle of event; consider out of disk space on master"),
+            ("position", "log event entry exceeded max_allowed_packet; Increase max_allowed_packet on source"),
+            ("diverged", "Replica has more GTIDs than the source has, using the source's SERVER_UUID. …"),
+            ("diverged", "Slave has more GTIDs than the master has, using the master's SERVER_UUID. …"),
+            (
+                "diverged",
+                "Error: connecting slave requested to start from GTID 0-1-99, which is not in the master's binlog",
+            ),
+            (
+                "diverged",
+                "The binlog on the master is missing the GTID 0-1-7 requested by the slave (even though both a prior \
+                 and a subsequent sequence number does exist), and GTID strict mode is enabled",
+            ),
+            ("duplicate", "A replica with the same server_uuid/server_id as this replica has connected to the source"),
+            ("duplicate", "A slave with the same server_uuid/server_id as this slave has connected to the master"),
+            (
+                "checksum",
+                "Replica can not handle replication events with the checksum that source is configured to log",
+            ),
+            ("checksum", "Slave can not handle replication events with the checksum that master is configured to log"),
+            ("other", "event read from binlog did not pass crc check"),
+            ("other", "Binary log is not open"),
         ] {
-            let e = server(1236, text);
-            assert_eq!((e.is_position_lost(), e.is_duplicate_replica()), (lost, duplicate), "{text}");
-            assert_eq!(e.is_retryable(), duplicate, "{text}");
+            for text in [text.to_owned(), format!("{text}{BEHIND}")] {
+                let e = server(1236, &text);
+                let is = |k: &str| kind == k;
+                assert_eq!(e.is_purged(), is("purged"), "{text}");
+                assert_eq!(e.is_bad_position(), is("position"), "{text}");
+                assert_eq!(e.is_diverged(), is("diverged"), "{text}");
+                assert_eq!(e.is_checksum_undeclared(), is("checksum"), "{text}");
+                assert_eq!(e.is_duplicate_replica(), is("duplicate"), "{text}");
+                assert_eq!(e.is_position_lost(), is("purged") || is("position") || is("diverged"), "{text}");
+                assert_eq!(e.is_retryable(), is("duplicate"), "{text}");
+                assert!(!e.is_connection_usable());
+                assert_eq!(e.to_string().contains("of its own"), is("duplicate"), "{e}");
+            }
         }
         assert!(!server(1064, "purged").is_position_lost());
+        let same = "A slave with the same server_uuid/server_id as this slave has connected to the master";
+        assert!(server(4052, same).is_duplicate_replica() && !server(4052, "another error").is_duplicate_replica());
     }
 
     #[test]

@@ -72,12 +72,13 @@ mod io;
 mod options;
 
 pub use compress::Compression;
+pub use dump::{BinlogDump, DumpChecksum, DumpStart};
 pub use error::{Error, ServerError};
 pub use password::Password;
 pub use response::{ColumnDefinition, ColumnType, OkPacket, Row, RowFormat, Value, Values};
 pub use version::{Flavor, ServerVersion};
 
 #[cfg(feature = "client")]
-pub use io::{BinlogDump, BinlogStream, Connection, DumpStart, ResultSet, Rows, Statement};
+pub use io::{BinlogStream, Connection, ResultSet, Rows, Statement};
 #[cfg(feature = "client")]
 pub use options::{ConnectOptions, SslMode};

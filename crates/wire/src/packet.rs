@@ -65,6 +65,14 @@ impl PacketCodec {
         self.any_order = false;
     }
 
+    /// Goes back to where a command was just sent: the server's next packet has sequence id 1. A source of
+    /// semi-synchronous replication begins again so after each event that it wants acknowledged.
+    pub fn begin_answer(&mut self) {
+        self.sequence = 1;
+        self.fresh = true;
+        self.any_order = false;
+    }
+
     /// Takes the next packet whatever its sequence id: the answer to a command that was cut short.
     pub fn skip_order_check(&mut self) {
         self.any_order = true;
@@ -89,6 +97,12 @@ impl PacketCodec {
                 return;
             }
         }
+    }
+
+    /// Appends `payload` to `out` as a packet apart from the conversation: its frames count from sequence id 0, and what is
+    /// due next does not change. For acknowledgements in a dump.
+    pub fn encode_apart(&self, payload: &[u8], out: &mut Vec<u8>) {
+        Self::new(self.limit).encode(payload, out);
     }
 
     /// The next whole packet at the front of `buf`, or `None` if more bytes are needed.
@@ -217,6 +231,21 @@ mod tests {
         }
         assert_eq!(codec.decode(&mut BytesMut::from(&farewell[..])).unwrap().unwrap().len(), 3);
         assert!(codec.decode(&mut BytesMut::from(&[1, 0, 0, 0, 0xff][..])).is_err());
+    }
+
+    /// Conformance: D6
+    /// Bug: 94
+    #[test]
+    fn acknowledgements_are_apart_and_events_count_from_one_again() {
+        let mut codec = PacketCodec::new(100);
+        codec.encode(b"dump", &mut Vec::new());
+        let one = |sequence| BytesMut::from(&[1, 0, 0, sequence, 7][..]);
+        assert!(codec.decode(&mut one(1)).unwrap().is_some() && codec.decode(&mut one(2)).unwrap().is_some());
+        codec.begin_answer();
+        let mut ack = Vec::new();
+        codec.encode_apart(b"ack", &mut ack);
+        assert_eq!(ack, [3, 0, 0, 0, b'a', b'c', b'k']);
+        assert!(codec.decode(&mut one(1)).unwrap().is_some() && codec.decode(&mut one(1)).is_err());
     }
 
     proptest! {

@@ -465,6 +465,43 @@ async fn a_dump_that_waits_for_more_has_no_end() {
     drop(server.await.unwrap());
 }
 
+/// Conformance: D6
+/// Bug: 94
+#[tokio::test]
+async fn semi_sync_events_are_acknowledged_and_counted_from_one_again() {
+    let event = |n: u8| [&[n; 9][..], &20u32.to_le_bytes(), &[n; 7]].concat();
+    let (c, server) = connected(7, move |mut s| async move {
+        let set = s.command().await;
+        assert!(std::str::from_utf8(&set).unwrap().contains("@rpl_semi_sync_replica=1, @rpl_semi_sync_slave=1"));
+        s.send(&server::ok(0)).await;
+        s.command().await;
+        s.send(&server::ok(0)).await;
+        s.command().await;
+        for (n, flag) in [(1, 0), (2, 1), (3, 0), (4, 0), (5, 1)] {
+            s.send(&[&[0, 0xef, flag][..], &event(n)].concat()).await;
+            if flag == 1 {
+                // The acknowledgement has sequence id 0, and the next event 1.
+                let ack = s.command().await;
+                assert_eq!(ack[..], [&[0xef, n, 0, 0, 0, 1, 0, 0, 0][..], b"b.000001"].concat());
+            }
+        }
+        // A source that gave up on semi-sync marks no more events.
+        s.send(&[&[0][..], &event(6)].concat()).await;
+        s.send(&[0xfe, 0, 0, 2, 0]).await;
+    })
+    .await;
+    let mut stream = c.dump(BinlogDump { semi_sync: true, non_blocking: true, ..dump() }).await.unwrap();
+    for n in 1..=6 {
+        assert_eq!(stream.next().await.unwrap().unwrap()[..], event(n));
+        assert_eq!(stream.wants_ack(), n == 2 || n == 5);
+        if stream.wants_ack() {
+            stream.acknowledge("b.000001", u64::from(n) | 1 << 32).await.unwrap();
+        }
+    }
+    assert!(stream.next().await.unwrap().is_none());
+    server.await.unwrap();
+}
+
 #[tokio::test]
 async fn small_events_of_one_read_share_its_buffer() {
     let (c, server) = connected(1 << 20, |mut s| async move {
@@ -509,7 +546,11 @@ async fn a_silent_dump_is_given_up() {
 async fn a_refused_dump_says_why() {
     for (packet, lost, duplicate) in [
         (server::err(1236, *b"HY000", "Cannot replicate because the source purged required binary logs."), true, false),
-        (server::err(1236, *b"HY000", "A replica with the same server_uuid/server_id has connected"), false, true),
+        (
+            server::err(1236, *b"HY000", "A replica with the same server_uuid/server_id as this replica has connected"),
+            false,
+            true,
+        ),
     ] {
         let (c, server) = connected(4096, |mut s| async move {
             dump_begins(&mut s).await;

@@ -101,6 +101,14 @@ impl CompressedFrames {
         }
     }
 
+    /// Appends `bytes` to `out` as frames apart from the conversation: they count from number 0, and what is due next does
+    /// not change.
+    pub fn encode_apart(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let due = core::mem::replace(&mut self.sequence, 0);
+        self.encode(bytes, out);
+        self.sequence = due;
+    }
+
     /// Takes the whole frame at the front of `frames`, if there is one, and appends its bytes to `out`. Says whether there
     /// was one.
     ///

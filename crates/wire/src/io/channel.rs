@@ -105,19 +105,42 @@ impl Channel {
         if self.broken {
             return Err(Error::new(Kind::Broken));
         }
-        // Until the last byte is out, a drop of this future leaves half a packet behind.
-        self.broken = true;
         self.output.clear();
         self.codec.encode(payload, &mut self.output);
-        let output = match &mut self.compressed {
-            None => &mut self.output,
-            Some(compressed) => {
-                compressed.output.clear();
-                compressed.frames.encode(&self.output, &mut compressed.output);
-                &mut compressed.output
-            }
-        };
-        let mut rest = &output[..];
+        if let Some(compressed) = &mut self.compressed {
+            compressed.output.clear();
+            compressed.frames.encode(&self.output, &mut compressed.output);
+        }
+        self.write_output().await
+    }
+
+    /// Sends a packet apart from the conversation: with sequence id 0, and without an answer.
+    pub(super) async fn send_apart(&mut self, payload: &[u8]) -> Result<(), Error> {
+        if self.broken {
+            return Err(Error::new(Kind::Broken));
+        }
+        self.output.clear();
+        self.codec.encode_apart(payload, &mut self.output);
+        if let Some(compressed) = &mut self.compressed {
+            compressed.output.clear();
+            compressed.frames.encode_apart(&self.output, &mut compressed.output);
+        }
+        self.write_output().await
+    }
+
+    /// The server's packets count from sequence id 1 again.
+    pub(super) fn begin_answer(&mut self) {
+        self.codec.begin_answer();
+        if let Some(compressed) = &mut self.compressed {
+            compressed.frames.skip_order_check();
+        }
+    }
+
+    /// Writes what was encoded.
+    async fn write_output(&mut self) -> Result<(), Error> {
+        // Until the last byte is out, a drop of this future leaves half a packet behind.
+        self.broken = true;
+        let mut rest = self.compressed.as_ref().map_or(&self.output, |c| &c.output).as_slice();
         while !rest.is_empty() {
             let write = self.stream.write(rest);
             let sent = match within(self.timeout, "sending", write).await? {

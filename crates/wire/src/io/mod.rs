@@ -7,7 +7,7 @@ mod result_set;
 mod rows;
 mod tls;
 
-pub use binlog_stream::{BinlogDump, BinlogStream, DumpStart};
+pub use binlog_stream::BinlogStream;
 pub use connection::{Connection, Statement};
 pub use result_set::ResultSet;
 pub use rows::Rows;

@@ -3,13 +3,14 @@
 
 use bytes::BytesMut;
 use millstream_wire::connect::{Action, Connect, Login, TlsUse};
+use millstream_wire::dump::DumpReader;
 use millstream_wire::flags::CapabilityFlags;
 use millstream_wire::handshake::{HandshakeResponse41, HandshakeV10};
 use millstream_wire::packet::PacketCodec;
 use millstream_wire::prepare::PrepareReader;
 use millstream_wire::query::{QueryEvent, ResultReader};
 use millstream_wire::response::{EofPacket, OkPacket, Phase, Reply, classify, parse_err};
-use millstream_wire::{ColumnDefinition, Row, RowFormat, dump};
+use millstream_wire::{ColumnDefinition, Row, RowFormat};
 
 /// The first two bytes choose flags, the size of the pieces and the kind of answer; the rest is the server's stream.
 pub(crate) fn run(data: &[u8]) {
@@ -85,7 +86,11 @@ fn single(packet: &[u8], caps: CapabilityFlags) {
     if let Ok(column) = ColumnDefinition::parse(packet) {
         assert!(!column.name.chars().any(char::is_control));
     }
-    drop(dump::event(bytes::Bytes::copy_from_slice(packet)));
+    for semi_sync in [false, true] {
+        if let Ok(Some(event)) = DumpReader::new(semi_sync, true).handle(bytes::Bytes::copy_from_slice(packet)) {
+            assert!(event.bytes.len() < packet.len() && (semi_sync || !event.wants_ack));
+        }
+    }
 }
 
 /// A login against this server must end, and never give the password away on a plain connection.
