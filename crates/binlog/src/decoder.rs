@@ -125,7 +125,9 @@ impl EventDecoder {
         let r = Reader::new(body);
         let ty = header.event_type;
         let parsed = match ty {
-            EventType::TABLE_MAP => TableMap::parse(self.post_headers.table_map, r, place).map(EventBody::TableMap),
+            EventType::TABLE_MAP => {
+                TableMap::parse(self.post_headers.table_map, self.mariadb, r, place).map(EventBody::TableMap)
+            }
             EventType::WRITE_ROWS | EventType::UPDATE_ROWS | EventType::DELETE_ROWS => {
                 RowsEvent::parse(ty, 6, r, place).map(EventBody::Rows)
             }

@@ -16,6 +16,7 @@ enum Kind {
     Checksum { place: Place, stated: u32, computed: u32 },
     Unsupported { place: Place, what: &'static str },
     Unknown { place: Place },
+    Collation { place: Place, id: u16 },
     Limit { what: &'static str, limit: u64 },
     Mismatch(SchemaMismatch),
     Compressed { place: Place, source: io::Error },
@@ -51,6 +52,11 @@ impl Place {
     #[cold]
     pub(crate) fn unknown(self) -> Error {
         Error(Box::new(Kind::Unknown { place: self }))
+    }
+
+    #[cold]
+    pub(crate) fn collation(self, id: u16) -> Error {
+        Error(Box::new(Kind::Collation { place: self, id }))
     }
 
     #[cold]
@@ -92,7 +98,7 @@ impl Error {
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
         match &*self.0 {
-            Kind::Unsupported { .. } | Kind::Unknown { .. } => true,
+            Kind::Unsupported { .. } | Kind::Unknown { .. } | Kind::Collation { .. } => true,
             Kind::Malformed { source, .. } => source.kind == ParseErrorKind::Unsupported,
             _ => false,
         }
@@ -147,6 +153,7 @@ impl fmt::Display for Error {
             }
             Kind::Unsupported { place, what } => write!(f, "{place}: {what} is not supported"),
             Kind::Unknown { place } => write!(f, "{place}: unknown event type without the IGNORABLE flag"),
+            Kind::Collation { place, id } => write!(f, "{place}: collation id {id} is of no known character set"),
             Kind::Limit { what, limit } => write!(f, "{what} is over the limit of {limit} bytes"),
             Kind::Mismatch(m) => m.fmt(f),
             Kind::Compressed { place, .. } => write!(f, "{place}: its payload does not decompress"),

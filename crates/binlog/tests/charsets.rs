@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use millstream_binlog::Charset;
 
-fn dir() -> Option<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus/generated/charsets/mysql-9.7.4");
+fn dir(server: &str) -> Option<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus/generated/charsets").join(server);
     if !dir.is_dir() {
         println!("skipped: {} is not there", dir.display());
         return None;
@@ -26,9 +26,11 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
 }
 
+/// Conformance: V5
+/// Bug: 30
 #[test]
 fn every_measured_code_decodes_as_the_server_does() {
-    let Some(dir) = dir() else { return };
+    let Some(dir) = dir("mysql-9.7.4") else { return };
     let (mut sets, mut codes) = (0, 0);
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -59,13 +61,31 @@ fn every_measured_code_decodes_as_the_server_does() {
     assert!(sets >= 34);
 }
 
+/// Bug: 31, 115
 #[test]
 fn every_collation_id_has_its_character_set() {
-    let Some(dir) = dir() else { return };
-    let table = std::fs::read_to_string(dir.join("collations.tsv")).unwrap();
-    for line in table.lines().skip(1) {
-        let mut fields = line.split('\t');
-        let (id, charset) = (fields.next().unwrap().parse().unwrap(), fields.nth(1).unwrap());
-        assert_eq!(Charset::from_collation(id).map(Charset::name), Some(charset), "{line}");
+    for (server, least) in [("mysql-9.7.4", 286), ("mariadb-11.8.9", 1287)] {
+        let Some(dir) = dir(server) else { return };
+        let table = std::fs::read_to_string(dir.join("collations.tsv")).unwrap();
+        let mut ids = 0;
+        for line in table.lines().skip(1) {
+            let mut fields = line.split('\t');
+            let (id, charset) = (fields.next().unwrap().parse().unwrap(), fields.nth(1).unwrap());
+            assert_eq!(Charset::from_collation(id).map(Charset::name), Some(charset), "{server}: {line}");
+            ids += 1;
+        }
+        assert!(ids >= least, "{server}: {ids}");
+    }
+    // Beyond 8 bits, beyond MySQL's, and of nobody.
+    for (id, charset) in [
+        (255, Some(Charset::Utf8mb4)),
+        (305, Some(Charset::Utf8mb4)),
+        (2304, Some(Charset::Utf8mb4)),
+        (3271, Some(Charset::Utf32)),
+        (0, None),
+        (4000, None),
+        (u16::MAX, None),
+    ] {
+        assert_eq!(Charset::from_collation(id), charset, "{id}");
     }
 }

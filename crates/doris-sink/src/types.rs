@@ -226,8 +226,11 @@ pub fn doris_type(column: &Column, key: bool) -> Result<DorisType, RefusedColumn
         ColumnType::Bit { bits: 2..=63 } => Ok(DorisType::BigInt),
         ColumnType::Bit { .. } => Ok(DorisType::LargeInt),
         ColumnType::Date => Ok(DorisType::Date),
-        ColumnType::Time { .. } => Ok(DorisType::VarChar(17)),
-        ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } => Ok(DorisType::DateTime { fsp: (*fsp).min(6) }),
+        ColumnType::Time { .. } | ColumnType::OldTime { .. } => Ok(DorisType::VarChar(17)),
+        ColumnType::DateTime { fsp }
+        | ColumnType::Timestamp { fsp }
+        | ColumnType::OldDateTime { fsp }
+        | ColumnType::OldTimestamp { fsp } => Ok(DorisType::DateTime { fsp: (*fsp).min(6) }),
         ColumnType::Char { max_bytes } | ColumnType::VarChar { max_bytes } => {
             text(utf8_bytes(*max_bytes, column.charset), "four bytes a character")
         }
@@ -249,7 +252,12 @@ pub fn doris_type(column: &Column, key: bool) -> Result<DorisType, RefusedColumn
         }
         ColumnType::Json => no_key(DorisType::String, "JSON"),
         ColumnType::Geometry => no_key(DorisType::String, "a spatial type"),
-        ColumnType::Vector => no_key(DorisType::String, "VECTOR"),
+        ColumnType::Vector | ColumnType::VarVector { .. } => no_key(DorisType::String, "VECTOR"),
+        ColumnType::Compressed { .. } => no_key(DorisType::String, "a COMPRESSED column"),
+        ColumnType::Uuid => Ok(DorisType::VarChar(36)),
+        ColumnType::Inet4 => Ok(DorisType::VarChar(15)),
+        // The longest has an IPv4 address at its end.
+        ColumnType::Inet6 => Ok(DorisType::VarChar(45)),
     }
 }
 

@@ -164,7 +164,7 @@ impl fmt::Display for Charset {
 }
 
 impl Charset {
-    /// The character set of a collation id, as of MySQL 9.7.
+    /// The character set of a collation id, as of MySQL 9.7 and MariaDB 11.8.
     #[must_use]
     pub const fn from_collation(id: u16) -> Option<Self> {
         charset_of(id)

@@ -17,8 +17,11 @@ mod code {
     pub(super) const FLOAT: u8 = 4;
     pub(super) const DOUBLE: u8 = 5;
     pub(super) const LONGLONG: u8 = 8;
+    pub(super) const OLD_TIMESTAMP: u8 = 7;
     pub(super) const INT24: u8 = 9;
     pub(super) const DATE: u8 = 10;
+    pub(super) const OLD_TIME: u8 = 11;
+    pub(super) const OLD_DATETIME: u8 = 12;
     pub(super) const YEAR: u8 = 13;
     pub(super) const NEWDATE: u8 = 14;
     pub(super) const VARCHAR: u8 = 15;
@@ -26,6 +29,8 @@ mod code {
     pub(super) const TIMESTAMP2: u8 = 17;
     pub(super) const DATETIME2: u8 = 18;
     pub(super) const TIME2: u8 = 19;
+    pub(super) const BLOB_COMPRESSED: u8 = 140;
+    pub(super) const VARCHAR_COMPRESSED: u8 = 141;
     pub(super) const VECTOR: u8 = 242;
     pub(super) const JSON: u8 = 245;
     pub(super) const NEWDECIMAL: u8 = 246;
@@ -41,6 +46,9 @@ mod code {
 }
 
 const BINARY_COLLATION: u16 = 63;
+
+/// The field that an unknown collation id is an error of.
+pub(crate) const UNKNOWN_COLLATION: &str = "collation id";
 
 /// A column's physical type: how it lies in a row.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +71,12 @@ impl Physical {
         matches!(self.code, STRING | VAR_STRING | VARCHAR | TINY_BLOB | MEDIUM_BLOB | LONG_BLOB | BLOB | VECTOR)
     }
 
+    /// MariaDB counts every type that has a collation inside the server, spatial ones too.
+    fn is_mariadb_character(self) -> bool {
+        use code::{BLOB_COMPRESSED, GEOMETRY, VARCHAR_COMPRESSED};
+        self.is_character() || matches!(self.code, GEOMETRY | BLOB_COMPRESSED | VARCHAR_COMPRESSED)
+    }
+
     fn is_enum_or_set(self) -> bool {
         matches!(self.code, code::ENUM | code::SET)
     }
@@ -71,6 +85,7 @@ impl Physical {
 /// The columns of a TABLE_MAP with everything that its optional metadata says; `None` where it says nothing.
 #[derive(Debug)]
 pub(crate) struct Definition<'a> {
+    mariadb: bool,
     physical: Vec<Physical>,
     nullable: Bitmap<'a>,
     /// Bit per numeric column, most significant first.
@@ -87,8 +102,8 @@ pub(crate) struct Definition<'a> {
 }
 
 impl<'a> Definition<'a> {
-    /// Reads from the column count on.
-    pub(crate) fn parse(mut r: Reader<'a>) -> Result<Self, ParseError> {
+    /// Reads from the column count on. `mariadb` says who wrote it.
+    pub(crate) fn parse(mut r: Reader<'a>, mariadb: bool) -> Result<Self, ParseError> {
         let count = r.lenenc_len("column count")?;
         if count == 0 || count > MAX_COLUMNS {
             return Err(r.error("column count", ParseErrorKind::Limit));
@@ -103,6 +118,7 @@ impl<'a> Definition<'a> {
         meta.finish("column metadata")?;
         let nullable = Bitmap::new(r.bytes(Bitmap::byte_len(count), "null bitmap")?);
         let mut this = Self {
+            mariadb,
             physical,
             nullable,
             signedness: None,
@@ -121,8 +137,19 @@ impl<'a> Definition<'a> {
         Ok(this)
     }
 
+    /// The first collation id that no server of ours has.
+    pub(crate) fn unknown_collation(&self) -> Option<u16> {
+        let lists = [&self.charsets, &self.enum_charsets];
+        lists.into_iter().flatten().flatten().copied().find(|id| *id != 0 && Charset::from_collation(*id).is_none())
+    }
+
     fn count(&self, which: fn(Physical) -> bool) -> usize {
         self.physical.iter().filter(|p| which(**p)).count()
+    }
+
+    /// Which columns the lists of collations count.
+    const fn character(&self) -> fn(Physical) -> bool {
+        if self.mariadb { Physical::is_mariadb_character } else { Physical::is_character }
     }
 
     fn optional(&mut self, ty: u8, mut r: Reader<'a>) -> Result<(), ParseError> {
@@ -131,8 +158,8 @@ impl<'a> Definition<'a> {
                 let bytes = Bitmap::byte_len(self.count(Physical::is_numeric));
                 self.signedness = Some(r.bytes(bytes, "signedness")?);
             }
-            2 => self.charsets = Some(default_charset(r, self.count(Physical::is_character))?),
-            3 => self.charsets = Some(column_charsets(r, self.count(Physical::is_character))?),
+            2 => self.charsets = Some(default_charset(r, self.count(self.character()))?),
+            3 => self.charsets = Some(column_charsets(r, self.count(self.character()))?),
             4 => {
                 let mut names = Vec::new();
                 for _ in &self.physical {
@@ -179,7 +206,8 @@ impl<'a> Definition<'a> {
                 numeric = numeric.saturating_add(1);
             }
             let mut collation = hint.map_or(0, |c| c.collation);
-            if p.is_character() {
+            let is_character = self.character()(*p);
+            if is_character {
                 collation = nth(&self.charsets, character).copied().unwrap_or(collation);
                 character = character.saturating_add(1);
             }
@@ -195,7 +223,7 @@ impl<'a> Definition<'a> {
                 stated_labels = nth(lists, *at);
                 *at = at.saturating_add(1);
             }
-            let has_collation = p.is_character() || p.is_enum_or_set();
+            let has_collation = is_character || p.is_enum_or_set();
             if !has_collation {
                 collation = BINARY_COLLATION;
             }
@@ -209,8 +237,10 @@ impl<'a> Definition<'a> {
                 (true, ..) => Charset::Binary,
                 (false, 0, Some(hint)) => hint.charset,
                 (false, 0, None) => Charset::Utf8mb4,
-                (false, id, _) => Charset::from_collation(id)
-                    .ok_or_else(|| Reader::new(&[]).error("collation id", ParseErrorKind::Unsupported))?,
+                // The catalog may know a collation of a newer server.
+                (false, id, hint) => Charset::from_collation(id)
+                    .or_else(|| hint.filter(|c| c.collation == id).map(|c| c.charset))
+                    .ok_or_else(|| Reader::new(&[]).error(UNKNOWN_COLLATION, ParseErrorKind::Unsupported))?,
             };
             let labels = match (stated_labels, hint.map(|c| &c.ty)) {
                 (Some(list), _) => decode_labels(list, charset)?,
@@ -222,7 +252,10 @@ impl<'a> Definition<'a> {
                 (None, Some(hint)) => hint.name.clone(),
                 (None, None) => format!("@{}", i.saturating_add(1)),
             };
-            let ty = logical(*p, unsigned, binary, labels)?;
+            let ty = match p.code {
+                code::OLD_TIME | code::OLD_DATETIME | code::OLD_TIMESTAMP => old_temporal(*p, hint, self.mariadb)?,
+                _ => known_from_catalog(logical(*p, unsigned, binary, labels)?, hint),
+            };
             out.push(Column { name, ty, nullable: self.nullable.is_set(i), charset, collation });
         }
         Ok(out)
@@ -262,7 +295,7 @@ impl<'a> Definition<'a> {
             if ours.name != theirs.name {
                 return Ok(Err(differ(at, "the name", ours.name.clone(), theirs.name.clone())));
             }
-            if ours.ty != theirs.ty {
+            if !is_same_type(&ours.ty, &theirs.ty) {
                 return Ok(Err(differ(at, "the type", ours.ty.to_string(), theirs.ty.to_string())));
             }
             if ours.nullable != theirs.nullable {
@@ -309,15 +342,14 @@ fn is_unsigned(ty: &ColumnType) -> bool {
 }
 
 fn read_physical(ty: u8, meta: &mut Reader<'_>) -> Result<Physical, ParseError> {
-    use code::{
-        BIT, BLOB, DATE, DATETIME2, DOUBLE, ENUM, FLOAT, GEOMETRY, INT24, JSON, LONG, LONG_BLOB, LONGLONG, MEDIUM_BLOB,
-        NEWDATE, NEWDECIMAL, SET, SHORT, STRING, TIME2, TIMESTAMP2, TINY, TINY_BLOB, VAR_STRING, VARCHAR, VECTOR, YEAR,
-    };
+    use code::*;
     let (code, meta) = match ty {
-        TINY | SHORT | LONG | LONGLONG | INT24 | DATE | YEAR | NEWDATE => (ty, [0, 0]),
+        TINY | SHORT | LONG | LONGLONG | INT24 | DATE | YEAR | NEWDATE | OLD_TIMESTAMP | OLD_TIME | OLD_DATETIME => {
+            (ty, [0, 0])
+        }
         FLOAT | DOUBLE | TIMESTAMP2 | DATETIME2 | TIME2 | VECTOR | JSON | TINY_BLOB | MEDIUM_BLOB | LONG_BLOB
-        | BLOB | GEOMETRY => (ty, [meta.u8("column metadata")?, 0]),
-        VARCHAR | VAR_STRING | BIT | NEWDECIMAL => (ty, meta.array("column metadata")?),
+        | BLOB | BLOB_COMPRESSED | GEOMETRY => (ty, [meta.u8("column metadata")?, 0]),
+        VARCHAR | VARCHAR_COMPRESSED | VAR_STRING | BIT | NEWDECIMAL => (ty, meta.array("column metadata")?),
         ENUM | SET => {
             let [size, _] = meta.array("column metadata")?;
             (ty, [size, 0])
@@ -334,11 +366,7 @@ fn read_physical(ty: u8, meta: &mut Reader<'_>) -> Result<Physical, ParseError> 
         _ => {
             let what = match ty {
                 0 => "DECIMAL column of before MySQL 5.0",
-                7 | 11 | 12 => {
-                    "TIMESTAMP, TIME or DATETIME column of before MySQL 5.6 (ALTER TABLE ... FORCE converts it)"
-                }
                 20 => "TYPED_ARRAY column",
-                140 | 141 => "compressed column of MariaDB",
                 _ => "column type",
             };
             return Err(meta.error(what, ParseErrorKind::Unsupported));
@@ -391,7 +419,63 @@ fn logical(p: Physical, unsigned: bool, binary: bool, labels: Arc<[String]>) -> 
         code::JSON => checked(low == 4, ColumnType::Json),
         code::GEOMETRY => checked(low == 4, ColumnType::Geometry),
         code::VECTOR => checked(low == 4, ColumnType::Vector),
+        code::BLOB_COMPRESSED => checked((1..=4).contains(&low), ColumnType::Compressed { length_bytes: low }),
+        code::VARCHAR_COMPRESSED => Ok(ColumnType::Compressed { length_bytes: if size < 256 { 1 } else { 2 } }),
         _ => Err(bad()),
+    }
+}
+
+/// The log does not say how many digits of a fraction there are. MySQL has none in this format; MariaDB may, and a wrong
+/// guess would shift every value behind it.
+fn old_temporal(p: Physical, hint: Option<&Column>, mariadb: bool) -> Result<ColumnType, ParseError> {
+    use ColumnType::{DateTime, OldDateTime, OldTime, OldTimestamp, Time, Timestamp};
+    let fsp = match (hint.map(|c| &c.ty), p.code) {
+        (Some(Time { fsp } | OldTime { fsp }), code::OLD_TIME)
+        | (Some(DateTime { fsp } | OldDateTime { fsp }), code::OLD_DATETIME)
+        | (Some(Timestamp { fsp } | OldTimestamp { fsp }), code::OLD_TIMESTAMP) => *fsp,
+        _ if !mariadb => 0,
+        _ => {
+            let what = "TIME, DATETIME or TIMESTAMP column of MariaDB's old format without the catalog's word on its \
+                        fraction (ALTER TABLE ... FORCE with mysql56_temporal_format=ON converts it)";
+            return Err(Reader::new(&[]).error(what, ParseErrorKind::Unsupported));
+        }
+    };
+    Ok(match p.code {
+        code::OLD_TIME => OldTime { fsp },
+        code::OLD_DATETIME => OldDateTime { fsp },
+        _ => OldTimestamp { fsp },
+    })
+}
+
+/// MariaDB's types that the log calls BINARY and VARBINARY.
+fn known_from_catalog(ty: ColumnType, hint: Option<&Column>) -> ColumnType {
+    use ColumnType::{Binary, Inet4, Inet6, Uuid, VarBinary, VarVector, Vector};
+    match (ty, hint.map(|c| &c.ty)) {
+        (Binary { bytes: 16 }, Some(Uuid)) => Uuid,
+        (Binary { bytes: 16 }, Some(Inet6)) => Inet6,
+        (Binary { bytes: 4 }, Some(Inet4)) => Inet4,
+        (VarBinary { max_bytes }, Some(Vector | VarVector { .. })) => VarVector { max_bytes },
+        (ty, _) => ty,
+    }
+}
+
+/// Whether a column of the log is the catalog's: the catalog says nothing of formats and compression.
+fn is_same_type(log: &ColumnType, catalog: &ColumnType) -> bool {
+    use ColumnType::{
+        Blob, Compressed, DateTime, OldDateTime, OldTime, OldTimestamp, Text, Time, Timestamp, VarBinary, VarChar,
+        VarVector, Vector,
+    };
+    match (log, catalog) {
+        (OldTime { fsp: a }, Time { fsp: b })
+        | (OldDateTime { fsp: a }, DateTime { fsp: b })
+        | (OldTimestamp { fsp: a }, Timestamp { fsp: b })
+        | (Compressed { length_bytes: a }, Text { length_bytes: b } | Blob { length_bytes: b }) => a == b,
+        // One byte more than the value has, for the header.
+        (Compressed { length_bytes }, VarChar { max_bytes } | VarBinary { max_bytes }) => {
+            *length_bytes == if *max_bytes < 255 { 1 } else { 2 }
+        }
+        (VarVector { .. }, Vector) => true,
+        (log, catalog) => log == catalog,
     }
 }
 

@@ -145,6 +145,37 @@ pub enum ColumnType {
     Geometry,
     /// VECTOR: little-endian 32-bit floats.
     Vector,
+    /// VECTOR of MariaDB, which the log calls a VARBINARY: known from the catalog alone.
+    VarVector {
+        /// Greatest length in bytes.
+        max_bytes: u32,
+    },
+    /// TIME in the format of before MySQL 5.6, or of MariaDB with `mysql56_temporal_format=OFF`.
+    OldTime {
+        /// Digits of the fraction, 0 to 6; MySQL has none here.
+        fsp: u8,
+    },
+    /// DATETIME in the old format.
+    OldDateTime {
+        /// Digits of the fraction, 0 to 6; MySQL has none here.
+        fsp: u8,
+    },
+    /// TIMESTAMP in the old format, UTC.
+    OldTimestamp {
+        /// Digits of the fraction, 0 to 6; MySQL has none here.
+        fsp: u8,
+    },
+    /// VARCHAR, TEXT, VARBINARY or BLOB that is COMPRESSED in MariaDB; bytes if the column's character set is `binary`.
+    Compressed {
+        /// Bytes of the length prefix, 1 to 4.
+        length_bytes: u8,
+    },
+    /// UUID of MariaDB. The log calls it BINARY(16): known from the catalog alone, as the next two are.
+    Uuid,
+    /// INET4 of MariaDB, BINARY(4) in the log.
+    Inet4,
+    /// INET6 of MariaDB, BINARY(16) in the log.
+    Inet6,
 }
 
 impl fmt::Display for ColumnType {
@@ -194,6 +225,14 @@ impl fmt::Display for ColumnType {
             Self::Json => f.write_str("JSON"),
             Self::Geometry => f.write_str("GEOMETRY"),
             Self::Vector => f.write_str("VECTOR"),
+            Self::VarVector { max_bytes } => write!(f, "VECTOR of {max_bytes} bytes"),
+            Self::OldTime { fsp: n } => fsp(f, "old TIME", *n),
+            Self::OldDateTime { fsp: n } => fsp(f, "old DATETIME", *n),
+            Self::OldTimestamp { fsp: n } => fsp(f, "old TIMESTAMP", *n),
+            Self::Compressed { length_bytes } => write!(f, "COMPRESSED string with {length_bytes} bytes of length"),
+            Self::Uuid => f.write_str("UUID"),
+            Self::Inet4 => f.write_str("INET4"),
+            Self::Inet6 => f.write_str("INET6"),
         }
     }
 }

@@ -1,11 +1,16 @@
 //! Column values, borrowed from the row that carries them.
 
+mod address;
+mod compressed;
 mod decimal;
 mod json;
 mod number;
+mod old_temporal;
 mod read;
 mod temporal;
 
+pub use address::{write_inet4, write_inet6, write_uuid};
+pub use compressed::Compressed;
 pub use decimal::{Decimal, DecimalTextError};
 pub use json::JsonBinary;
 pub use number::{write_double, write_float};
@@ -73,6 +78,19 @@ pub enum ColumnValue<'a> {
     Geometry(&'a [u8]),
     /// Little-endian 32-bit floats.
     Vector(&'a [u8]),
+    /// A value of a COMPRESSED column that was worth compressing; others are plain text or bytes.
+    Compressed {
+        /// What to inflate.
+        value: Compressed<'a>,
+        /// The character set of what comes out; `binary` for bytes.
+        charset: Charset,
+    },
+    /// UUID of MariaDB, in the order it is written in: [`write_uuid`].
+    Uuid([u8; 16]),
+    /// INET4 of MariaDB: [`write_inet4`].
+    Inet4([u8; 4]),
+    /// INET6 of MariaDB: [`write_inet6`].
+    Inet6([u8; 16]),
 }
 
 const _: () = assert!(size_of::<ColumnValue<'_>>() <= 24);

@@ -1,7 +1,8 @@
 use millstream_wire::codec::{ParseError, ParseErrorKind, Reader};
 
+use super::old_temporal::{read_old_datetime, read_old_time, read_old_timestamp};
 use super::temporal::{read_date, read_datetime, read_time, read_timestamp};
-use super::{ColumnValue, JsonBinary, decimal};
+use super::{ColumnValue, JsonBinary, compressed, decimal};
 use crate::table::{Column, ColumnType};
 
 /// One value as a row image holds it (`Field::pack` of the server). Checks all that can be wrong with it but the inside
@@ -69,7 +70,33 @@ pub(crate) fn read_value<'a>(column: &Column, r: &mut Reader<'a>) -> Result<Colu
         ColumnType::Json => ColumnValue::Json(JsonBinary { bytes: long_string(4, r)? }),
         ColumnType::Geometry => ColumnValue::Geometry(long_string(4, r)?),
         ColumnType::Vector => ColumnValue::Vector(long_string(4, r)?),
+        _ => return read_rare(column, r),
     })
+}
+
+/// The types that MySQL 5.6 and later do not have, out of the common ones' way.
+fn read_rare<'a>(column: &Column, r: &mut Reader<'a>) -> Result<ColumnValue<'a>, ParseError> {
+    Ok(match &column.ty {
+        ColumnType::OldTime { fsp } => ColumnValue::Time(read_old_time(*fsp, r)?),
+        ColumnType::OldDateTime { fsp } => ColumnValue::DateTime(read_old_datetime(*fsp, r)?),
+        ColumnType::OldTimestamp { fsp } => ColumnValue::Timestamp(read_old_timestamp(*fsp, r)?),
+        ColumnType::Compressed { length_bytes } => {
+            compressed::read_value(long_string(*length_bytes, r)?, column.charset)?
+        }
+        ColumnType::VarVector { max_bytes } => ColumnValue::Vector(short_string(*max_bytes, r)?),
+        ColumnType::Uuid => ColumnValue::Uuid(padded(r)?),
+        ColumnType::Inet4 => ColumnValue::Inet4(padded(r)?),
+        ColumnType::Inet6 => ColumnValue::Inet6(padded(r)?),
+        _ => return Err(r.error("column type", ParseErrorKind::Unsupported)),
+    })
+}
+
+/// A BINARY(N) with the zero bytes that the log leaves out at its end.
+fn padded<const N: usize>(r: &mut Reader<'_>) -> Result<[u8; N], ParseError> {
+    let bytes = short_string(u32::try_from(N).unwrap_or(0), r)?;
+    let mut out = [0; N];
+    out.iter_mut().zip(bytes).for_each(|(slot, b)| *slot = *b);
+    Ok(out)
 }
 
 /// The length has two bytes when the greatest length does not fit one.

@@ -1,6 +1,6 @@
 //! One value as JSON. Shared by the Stream Load encoder and the change-event sink.
 
-use millstream_binlog::value::Decimal;
+use millstream_binlog::value::{Decimal, write_inet4, write_inet6, write_uuid};
 use millstream_binlog::{Charset, Column, ColumnType, ColumnValue};
 
 use super::error::Fault;
@@ -17,6 +17,9 @@ pub(crate) enum Quoting {
     /// All 64-bit types.
     SixtyFour,
 }
+
+/// Greatest size of a value that was compressed in the log.
+const MAX_INFLATED: usize = 1 << 30;
 
 /// What a column's values are, resolved once per table.
 #[derive(Clone, Debug)]
@@ -56,6 +59,8 @@ enum Kind {
     Json,
     Geometry,
     Vector,
+    /// UUID, INET4, INET6.
+    Address,
 }
 
 /// How one column is written.
@@ -99,9 +104,9 @@ impl ValuePlan {
             ColumnType::Bit { bits } => Kind::Bit { quoted: *bits > 63 || (sixty_four && *bits > 1) },
             ColumnType::Year => Kind::Year,
             ColumnType::Date => Kind::Date,
-            ColumnType::Time { fsp } => Kind::Time { fsp: *fsp },
-            ColumnType::DateTime { fsp } => Kind::DateTime { fsp: *fsp },
-            ColumnType::Timestamp { fsp } => Kind::Timestamp { fsp: *fsp },
+            ColumnType::Time { fsp } | ColumnType::OldTime { fsp } => Kind::Time { fsp: *fsp },
+            ColumnType::DateTime { fsp } | ColumnType::OldDateTime { fsp } => Kind::DateTime { fsp: *fsp },
+            ColumnType::Timestamp { fsp } | ColumnType::OldTimestamp { fsp } => Kind::Timestamp { fsp: *fsp },
             ColumnType::Char { .. } | ColumnType::VarChar { .. } | ColumnType::Text { .. } => Kind::Text,
             ColumnType::Binary { bytes } => Kind::Binary { pad: usize::try_from(*bytes).unwrap_or(usize::MAX) },
             ColumnType::VarBinary { .. } | ColumnType::Blob { .. } => Kind::Binary { pad: 0 },
@@ -109,7 +114,10 @@ impl ValuePlan {
             ColumnType::Set { labels, .. } => Kind::Set { labels: escaped_labels(labels) },
             ColumnType::Json => Kind::Json,
             ColumnType::Geometry => Kind::Geometry,
-            ColumnType::Vector => Kind::Vector,
+            ColumnType::Vector | ColumnType::VarVector { .. } => Kind::Vector,
+            ColumnType::Compressed { .. } if column.charset == Charset::Binary => Kind::Binary { pad: 0 },
+            ColumnType::Compressed { .. } => Kind::Text,
+            ColumnType::Uuid | ColumnType::Inet4 | ColumnType::Inet6 => Kind::Address,
         };
         let limit = match target {
             Some(DorisType::VarChar(n) | DorisType::Char(n)) => n,
@@ -208,6 +216,30 @@ impl ValuePlan {
                 Ok(())
             }
             (Kind::Vector, ColumnValue::Vector(bytes)) => self.write_vector(out, bytes),
+            (_, ColumnValue::Compressed { value, charset }) => {
+                // It has a buffer of its own: `scratch` is for the conversion of what comes out.
+                let mut opened = Vec::new();
+                // Other character sets take at most four bytes for one of UTF-8.
+                let limit = usize::try_from(self.limit).unwrap_or(usize::MAX).saturating_mul(4).min(MAX_INFLATED);
+                value.inflate(limit, &mut opened).map_err(|_| Fault::Malformed)?;
+                let plain = match charset {
+                    Charset::Binary => ColumnValue::Bytes(&opened),
+                    charset => ColumnValue::Text { bytes: &opened, charset },
+                };
+                self.write(out, scratch, plain)
+            }
+            (Kind::Address, ColumnValue::Uuid(uuid)) => {
+                quoted(out, |out| write_uuid(uuid, out));
+                Ok(())
+            }
+            (Kind::Address, ColumnValue::Inet4(address)) => {
+                quoted(out, |out| write_inet4(address, out));
+                Ok(())
+            }
+            (Kind::Address, ColumnValue::Inet6(address)) => {
+                quoted(out, |out| write_inet6(address, out));
+                Ok(())
+            }
             _ => Err(Fault::Mismatch),
         }
     }
@@ -314,6 +346,12 @@ impl ValuePlan {
         out.extend_from_slice(b"]\"");
         self.fits(out.len().saturating_sub(start).saturating_sub(2))
     }
+}
+
+fn quoted(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    out.push(b'"');
+    write(out);
+    out.push(b'"');
 }
 
 fn push_number(out: &mut Vec<u8>, digits: &str, quoted: bool) {

@@ -4,10 +4,13 @@
 use std::io::{self, Write};
 
 use millstream_binlog::event::{Event, EventBody};
-use millstream_binlog::value::{write_double, write_float};
-use millstream_binlog::{Column, ColumnType, ColumnValue, Decimal, Row, RowChange, TableSchema};
+use millstream_binlog::value::{write_double, write_float, write_inet4, write_inet6, write_uuid};
+use millstream_binlog::{Charset, Column, ColumnType, ColumnValue, Decimal, Row, RowChange, TableSchema};
 
 use super::{Place, Summary, kind_name};
+
+/// Greatest size of a value that was compressed in the log.
+const MAX_INFLATED: usize = 1 << 30;
 
 /// Appends `text` quoted and escaped.
 fn string(text: &str, out: &mut Vec<u8>) {
@@ -280,6 +283,29 @@ impl RowsLine {
             }
             ColumnValue::Geometry(bytes) | ColumnValue::Vector(bytes) => {
                 hex(bytes, text);
+                None
+            }
+            ColumnValue::Compressed { value, charset } => {
+                let mut opened = Vec::new();
+                match value.inflate(MAX_INFLATED, &mut opened) {
+                    Err(e) => Some((e.to_string(), &[][..])),
+                    Ok(()) if charset == Charset::Binary => {
+                        hex(&opened, text);
+                        None
+                    }
+                    Ok(()) => charset.decode(&opened, text).err().map(|e| (e.to_string(), &[][..])),
+                }
+            }
+            ColumnValue::Uuid(uuid) => {
+                write_uuid(uuid, text);
+                None
+            }
+            ColumnValue::Inet4(address) => {
+                write_inet4(address, text);
+                None
+            }
+            ColumnValue::Inet6(address) => {
+                write_inet6(address, text);
                 None
             }
             ColumnValue::Enum(number) => {

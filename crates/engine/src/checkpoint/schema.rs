@@ -50,6 +50,14 @@ enum StoredType {
     Json,
     Geometry,
     Vector,
+    VarVector { max_bytes: u32 },
+    OldTime { fsp: u8 },
+    OldDateTime { fsp: u8 },
+    OldTimestamp { fsp: u8 },
+    Compressed { length_bytes: u8 },
+    Uuid,
+    Inet4,
+    Inet6,
 }
 
 /// Writes both directions from one list, so that they cannot differ.
@@ -77,7 +85,8 @@ mirror! {
     TinyInt { unsigned }, SmallInt { unsigned }, MediumInt { unsigned }, Int { unsigned }, BigInt { unsigned },
     Float {}, Double {}, Decimal { precision, scale }, Bit { bits }, Year {}, Date {}, Time { fsp }, DateTime { fsp },
     Timestamp { fsp }, Char { max_bytes }, VarChar { max_bytes }, Text { length_bytes }, Binary { bytes },
-    VarBinary { max_bytes }, Blob { length_bytes }, Json {}, Geometry {}, Vector {},
+    VarBinary { max_bytes }, Blob { length_bytes }, Json {}, Geometry {}, Vector {}, VarVector { max_bytes },
+    OldTime { fsp }, OldDateTime { fsp }, OldTimestamp { fsp }, Compressed { length_bytes }, Uuid {}, Inet4 {}, Inet6 {},
 }
 
 pub(super) fn to_stored(schema: &TableSchema) -> StoredSchema {

@@ -205,8 +205,8 @@ fn kind(column: &Column) -> Result<Kind, &'static str> {
             Kind::Decimal { precision: *precision, scale: *scale, bytes: zero.len() }
         }
         ColumnType::Date => Kind::Date,
-        ColumnType::DateTime { .. } => Kind::DateTime,
-        ColumnType::Timestamp { .. } => Kind::Timestamp,
+        ColumnType::DateTime { .. } | ColumnType::OldDateTime { .. } => Kind::DateTime,
+        ColumnType::Timestamp { .. } | ColumnType::OldTimestamp { .. } => Kind::Timestamp,
         ColumnType::Binary { bytes } => Kind::Binary { bytes: usize::try_from(*bytes).unwrap_or(usize::MAX) },
         ColumnType::VarBinary { .. } => Kind::VarBinary,
         ColumnType::Char { .. } | ColumnType::VarChar { .. } => match (column.collation, column.charset) {
@@ -225,14 +225,16 @@ fn kind(column: &Column) -> Result<Kind, &'static str> {
         ColumnType::Float | ColumnType::Double => return Err("is a floating-point number"),
         ColumnType::Bit { .. } => return Err("is BIT"),
         ColumnType::Year => return Err("is YEAR"),
-        ColumnType::Time { .. } => return Err("is TIME"),
+        ColumnType::Time { .. } | ColumnType::OldTime { .. } => return Err("is TIME"),
         ColumnType::Enum { .. } => return Err("is ENUM"),
         ColumnType::Set { .. } => return Err("is SET"),
         ColumnType::Text { .. } => return Err("is TEXT, of which a key holds a prefix only"),
         ColumnType::Blob { .. } => return Err("is BLOB, of which a key holds a prefix only"),
         ColumnType::Json => return Err("is JSON"),
         ColumnType::Geometry => return Err("is spatial"),
-        ColumnType::Vector => return Err("is VECTOR"),
+        ColumnType::Vector | ColumnType::VarVector { .. } => return Err("is VECTOR"),
+        ColumnType::Compressed { .. } => return Err("is COMPRESSED"),
+        ColumnType::Uuid | ColumnType::Inet4 | ColumnType::Inet6 => return Err("is a UUID or a network address"),
     })
 }
 

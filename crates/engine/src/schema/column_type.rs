@@ -109,6 +109,9 @@ fn column_type(row: &ColumnRow<'_>) -> Option<ColumnType> {
         "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring" | "multipolygon"
         | "geometrycollection" | "geomcollection" => ColumnType::Geometry,
         "vector" => ColumnType::Vector,
+        "uuid" => ColumnType::Uuid,
+        "inet4" => ColumnType::Inet4,
+        "inet6" => ColumnType::Inet6,
         _ => return None,
     })
 }
