@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use millstream_tests::server::{self, ADMIN_PASSWORD, REPL_PASSWORD, Server, ServerOptions, or_skip};
+use millstream_tests::server::{self, ADMIN_PASSWORD, Flavor, REPL_PASSWORD, Server, ServerOptions, or_skip};
 
 /// Set in a test process that another test starts, to hold a server until it is killed.
 const HOLD: &str = "MILLSTREAM_TEST_HOLD_SERVER";
@@ -59,16 +59,6 @@ fn users_log_in_over_tcp() {
     assert_eq!(server.url("repl"), format!("mysql://repl:repl%3Apw%401@127.0.0.1:{}", server.port()));
 }
 
-#[tokio::test]
-async fn the_projects_own_client_connects() {
-    let Some(server) = server::shared() else { return };
-    for user in ["root", "repl", "admin"] {
-        let options = server.connect_options(user);
-        let mut connection = millstream_wire::Connection::connect(&options).await.unwrap();
-        connection.ping().await.unwrap();
-    }
-}
-
 #[test]
 fn data_gtids_and_port_survive_a_restart_and_a_kill() {
     let options = ServerOptions::new().flag("--binlog-row-metadata=MINIMAL");
@@ -95,6 +85,98 @@ fn data_gtids_and_port_survive_a_restart_and_a_kill() {
     let file = server.data_dir().join("binlog.000001");
     let dump = server.mysqlbinlog().arg(file).output().unwrap();
     assert!(String::from_utf8_lossy(&dump.stdout).contains("CREATE DATABASE d"));
+}
+
+/// What every server does, on one of them.
+fn starts_writes_restarts_and_is_killed(flavor: Flavor) {
+    let options = ServerOptions::new().flavor(flavor).durable(false).flag("--max-connections=33");
+    let Some(server) = or_skip(Server::start(options)) else { return };
+    assert_eq!(server.flavor(), flavor);
+    let (major, minor) = flavor.version();
+    let version = server.value("SELECT VERSION()");
+    assert!(version.starts_with(&format!("{major}.{minor}.")), "{version}");
+    assert_eq!(version.contains("MariaDB"), flavor.is_mariadb(), "{version}");
+    let expected = [server.server_id().to_string(), server.port().to_string(), "33".into(), "ROW".into()];
+    let variables = "SELECT @@server_id, @@port, @@max_connections, @@binlog_format";
+    assert_eq!(server.sql(variables), [expected]);
+    if flavor.has_gtid_mode() {
+        assert_eq!(server.value("SELECT @@gtid_mode"), "ON");
+    }
+    if flavor.has_row_metadata() {
+        assert_eq!(server.value("SELECT @@binlog_row_metadata"), "FULL");
+    }
+    let users = server.sql("SELECT user FROM mysql.user WHERE host IN ('%', 'localhost') ORDER BY 1").concat();
+    for user in ["admin", "repl", "root"] {
+        assert!(users.iter().any(|have| have == user), "{users:?}");
+    }
+    assert!(!users.iter().any(String::is_empty), "an anonymous user catches logins from localhost");
+
+    // Many statements in one call, text that must be carried as it is, and the server's own error.
+    let rows = server.sql(
+        "CREATE DATABASE d; USE d; CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20)); -- a comment\n
+         INSERT INTO t VALUES (1, 'a\\t\u{1F40B};'), (2, NULL); SELECT * FROM t ORDER BY 1; SELECT 3; -- the end",
+    );
+    assert_eq!(rows, [vec!["1", "a\t\u{1F40B};"], vec!["2", "NULL"], vec!["3"]]);
+    let error = server.try_sql("SELECT 1; SELECT nonsense; SELECT 2").unwrap_err().to_string();
+    assert!(error.contains("ERROR 1054") && error.contains("nonsense"), "{error}");
+    let mut session = server.session().unwrap();
+    session.sql("BEGIN; INSERT INTO d.t VALUES (3, 'lost')").unwrap();
+    let duplicate = session.sql("INSERT INTO d.t VALUES (1, '')").unwrap_err().to_string();
+    assert!(duplicate.contains("ERROR 1062"), "{duplicate}");
+    assert!(session.sql("SELECT 1").is_err(), "an error ends the session");
+    drop(session);
+    assert_eq!(server.value("SELECT COUNT(*) FROM d.t"), "2");
+
+    let (file, offset) = server.position();
+    assert!(file == "binlog.000001" && offset > 4, "{file} {offset}");
+    assert!(server.data_dir().join(&file).is_file());
+    server.restart().unwrap();
+    server.sql("INSERT INTO d.t VALUES (4, 'after a restart')");
+    assert_eq!(server.position().0, "binlog.000002");
+    server.kill().unwrap();
+    assert!(server.try_sql("SELECT 1").is_err());
+    server.start_with(&["--read-only=1"]).unwrap();
+    assert_eq!(server.value("SELECT @@read_only"), "1");
+    assert_eq!(server.sql("SELECT id FROM d.t ORDER BY id").concat(), ["1", "2", "4"]);
+    assert!(server.log().contains("ready for connections"));
+}
+
+#[test]
+fn mysql_5_6() {
+    starts_writes_restarts_and_is_killed(Flavor::Mysql56);
+}
+
+#[test]
+fn mysql_9_7() {
+    starts_writes_restarts_and_is_killed(Flavor::Mysql97);
+}
+
+#[test]
+fn mariadb_10_5() {
+    starts_writes_restarts_and_is_killed(Flavor::Mariadb105);
+}
+
+#[test]
+fn mariadb_10_11() {
+    starts_writes_restarts_and_is_killed(Flavor::Mariadb1011);
+}
+
+#[test]
+fn mariadb_11_8() {
+    starts_writes_restarts_and_is_killed(Flavor::Mariadb118);
+}
+
+#[tokio::test]
+async fn every_server_is_there_at_once() {
+    for flavor in Flavor::ALL {
+        let Some(server) = server::shared_of(flavor) else { continue };
+        assert!(std::ptr::eq(server, server::shared_of(flavor).unwrap()));
+        for user in ["root", "repl", "admin"] {
+            let options = server.connect_options(user);
+            let mut connection = millstream_wire::Connection::connect(&options).await.unwrap();
+            connection.ping().await.unwrap();
+        }
+    }
 }
 
 /// Not a test of its own: the process that [`a_killed_test_leaves_nothing_behind`] starts.

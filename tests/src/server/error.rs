@@ -14,7 +14,15 @@ pub enum StartError {
 
 impl StartError {
     pub(super) fn unavailable(what: impl fmt::Display) -> Self {
-        Self::Unavailable(format!("{what}; install a MySQL server and name its binary in MILLSTREAM_MYSQLD"))
+        Self::Unavailable(what.to_string())
+    }
+
+    /// Adds what to do about a missing part.
+    pub(super) fn with_hint(self, hint: &str) -> Self {
+        match self {
+            Self::Unavailable(what) => Self::Unavailable(format!("{what}; {hint}")),
+            failed @ Self::Failed(_) => failed,
+        }
     }
 
     pub(super) fn failed(what: impl Into<String>) -> Self {

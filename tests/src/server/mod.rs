@@ -4,10 +4,13 @@
 //! A server has a data directory, a unix socket and a log in a temporary directory of its own, a
 //! TCP port on the loopback address, `root` without a password on the socket, and the users
 //! `repl` (what the engine needs) and `admin` (everything) with passwords, authenticated by
-//! caching_sha2_password, from anywhere.
+//! [`Flavor::default_plugin`], from anywhere.
 
+mod cache;
 mod error;
+mod flavor;
 mod install;
+mod npm;
 mod packages;
 mod port;
 mod session;
@@ -19,7 +22,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use error::{StartError, or_skip};
-pub use install::{Flavor, Installation};
+pub use flavor::Flavor;
+pub use install::Installation;
 pub(crate) use port::PortLease;
 pub use session::{Endpoint, Session, SessionError};
 
@@ -49,7 +53,7 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// MySQL 9.7 with gtid_mode=ON, binlog_row_metadata=FULL, sync_binlog=1.
+    /// MySQL 9.7 with gtid_mode=ON, binlog_row_metadata=FULL, sync_binlog=1. Another server has what it has of these.
     pub fn new() -> Self {
         Self::default()
     }
@@ -60,13 +64,13 @@ impl ServerOptions {
         self
     }
 
-    /// Whether gtid_mode and enforce_gtid_consistency are ON.
+    /// Whether gtid_mode and enforce_gtid_consistency are ON, on servers that have them.
     pub fn gtid_mode(mut self, on: bool) -> Self {
         self.gtid_mode = on;
         self
     }
 
-    /// binlog_row_metadata: FULL, or MINIMAL (the server's own default).
+    /// binlog_row_metadata, on servers that have it: FULL, or MINIMAL (MySQL's own default).
     pub fn full_row_metadata(mut self, full: bool) -> Self {
         self.full_row_metadata = full;
         self
@@ -99,11 +103,27 @@ pub struct Server {
     options: ServerOptions,
 }
 
-/// For tests: one server with default options for the whole test process, or nothing (with a
-/// printed line) when a part is missing here. Tests that share it use databases of their own.
+/// [`shared_of`] MySQL 9.7.
 pub fn shared() -> Option<&'static Server> {
-    static SHARED: OnceLock<Option<Server>> = OnceLock::new();
-    SHARED.get_or_init(|| or_skip(Server::start(ServerOptions::new()))).as_ref()
+    shared_of(Flavor::Mysql97)
+}
+
+/// For tests: one server of a flavor with default options for the whole test process, or nothing (with a printed line)
+/// when a part is missing here. Tests that share it use databases of their own.
+pub fn shared_of(flavor: Flavor) -> Option<&'static Server> {
+    static SHARED: [OnceLock<Option<Server>>; Flavor::ALL.len()] = [const { OnceLock::new() }; Flavor::ALL.len()];
+    let start = || or_skip(Server::start(ServerOptions::new().flavor(flavor)));
+    SHARED[flavor.index()].get_or_init(start).as_ref()
+}
+
+/// The size of the redo log in MiB, by the name that the server knows.
+fn redo_flags(flavor: Flavor, mib: u32) -> Vec<String> {
+    match flavor {
+        Flavor::Mysql97 => vec![format!("--innodb-redo-log-capacity={mib}M")],
+        // Two files.
+        Flavor::Mysql56 => vec![format!("--innodb-log-file-size={}M", mib.div_ceil(2))],
+        _ => vec![format!("--innodb-log-file-size={mib}M")],
+    }
 }
 
 impl Server {
@@ -129,6 +149,11 @@ impl Server {
             }
         }
         Err(StartError::failed("five ports in a row were taken by other programs"))
+    }
+
+    /// Which server it is.
+    pub fn flavor(&self) -> Flavor {
+        self.options.flavor
     }
 
     /// The TCP port on 127.0.0.1; the same after a restart.
@@ -185,8 +210,8 @@ impl Server {
         }
     }
 
-    /// Runs statements as root over the socket by the `mysql` program and returns the rows of all
-    /// results. NULL is the text `NULL`. Panics with the server's message when one fails.
+    /// Runs statements as root over the socket and returns the rows of all results. NULL is the text `NULL`. Panics with
+    /// the server's message when one fails.
     #[track_caller]
     pub fn sql(&self, statements: &str) -> Vec<Vec<String>> {
         match self.try_sql(statements) {
@@ -218,6 +243,16 @@ impl Server {
         match rows.first().and_then(|row| row.first()) {
             Some(value) => value.clone(),
             None => panic!("no row from: {query}"),
+        }
+    }
+
+    /// The end of the binlog: file and offset.
+    #[track_caller]
+    pub fn position(&self) -> (String, u64) {
+        let rows = self.sql(self.flavor().position_statement());
+        match rows.first().map(Vec::as_slice) {
+            Some([file, position, ..]) => (file.clone(), position.parse().expect("a number")),
+            _ => panic!("{} has no binlog", self.flavor()),
         }
     }
 
@@ -299,6 +334,7 @@ impl Server {
         let mut flag = |name: &str, value: &dyn std::fmt::Display| {
             command.arg(format!("--{name}={value}"));
         };
+        let flavor = self.flavor();
         let on_off = |on: bool| if on { "ON" } else { "OFF" };
         flag("datadir", &self.data_dir().display());
         flag("socket", &self.socket().display());
@@ -306,20 +342,48 @@ impl Server {
         flag("port", &self.port());
         flag("bind-address", &"127.0.0.1");
         flag("server-id", &self.server_id);
-        flag("mysqlx", &"OFF");
         flag("log-bin", &"binlog");
-        flag("gtid-mode", &on_off(self.options.gtid_mode));
-        flag("enforce-gtid-consistency", &on_off(self.options.gtid_mode));
-        let metadata = if self.options.full_row_metadata { "FULL" } else { "MINIMAL" };
-        flag("binlog-row-metadata", &metadata);
         flag("sync-binlog", &u8::from(self.options.durable));
         flag("innodb-flush-log-at-trx-commit", &if self.options.durable { 1 } else { 2 });
         flag("performance-schema", &"OFF");
-        flag("innodb-buffer-pool-size", &"64M");
-        flag("innodb-redo-log-capacity", &"64M");
         flag("table-open-cache", &400);
         flag("max-connect-errors", &1_000_000);
         flag("default-time-zone", &"+00:00");
+        if flavor != Flavor::Mysql97 {
+            flag("binlog-format", &"ROW");
+            flag("binlog-checksum", &"CRC32");
+            flag("character-set-server", &"utf8mb4");
+            flag("sql-mode", &"STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION");
+        }
+        if flavor.has_gtid_mode() {
+            flag("gtid-mode", &on_off(self.options.gtid_mode));
+            flag("enforce-gtid-consistency", &on_off(self.options.gtid_mode));
+        }
+        if flavor.has_row_metadata() {
+            let metadata = if self.options.full_row_metadata { "FULL" } else { "MINIMAL" };
+            flag("binlog-row-metadata", &metadata);
+        }
+        match flavor {
+            Flavor::Mysql97 => {
+                flag("mysqlx", &"OFF");
+                flag("innodb-buffer-pool-size", &"64M");
+            }
+            Flavor::Mysql56 => {
+                flag("innodb-buffer-pool-size", &"24M");
+                flag("explicit-defaults-for-timestamp", &"ON");
+                // gtid_mode asks for it.
+                command.arg("--log-slave-updates");
+            }
+            _ => {
+                flag("innodb-buffer-pool-size", &"24M");
+                flag("aria-pagecache-buffer-size", &"8M");
+                flag("key-buffer-size", &"1M");
+                flag("innodb-data-file-path", &"ibdata1:1M:autoextend");
+                // The authentication plugins of this version count as less mature than the server.
+                flag("plugin-maturity", &"beta");
+            }
+        }
+        command.args(redo_flags(flavor, if flavor == Flavor::Mysql97 { 64 } else { 8 }));
         command.arg("--skip-name-resolve");
         command.args(&self.options.flags);
         command

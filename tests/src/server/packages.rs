@@ -7,36 +7,22 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use super::cache;
 use super::error::StartError;
-use crate::paths::{self, FileLock};
 
-/// The root into which `packages` of `suite` and all they depend on are unpacked; cached under the
-/// target directory, fetched by one process while others wait.
-pub(super) fn root(suite: &str, packages: &[&str]) -> Result<PathBuf, StartError> {
-    let servers = paths::target_dir().join("servers");
-    let name = format!("{suite}-{}", packages.join("-"));
-    let root = servers.join(&name);
-    if root.is_dir() {
-        return Ok(root);
-    }
-    let _lock = FileLock::acquire(&servers.join(format!("{name}.lock")))?;
-    if root.is_dir() {
-        return Ok(root);
-    }
-    let scratch = servers.join(format!("{name}.partial"));
-    if scratch.exists() {
-        fs::remove_dir_all(&scratch)?;
-    }
-    eprintln!("fetching {} of Debian {suite} (once)", packages.join(" and "));
-    let unpacked = fetch_and_unpack(suite, packages, &scratch)?;
-    fs::rename(unpacked, &root)?;
-    fs::remove_dir_all(&scratch)?;
-    Ok(root)
+/// The root into which `packages` of `suite` and all they depend on are unpacked, and the files of `alone` without
+/// what those depend on; cached under the target directory, fetched by one process while others wait.
+pub(super) fn root(suite: &str, packages: &[&str], alone: &[&str]) -> Result<PathBuf, StartError> {
+    let names = [packages, alone].concat();
+    cache::folder(&format!("{suite}-{}", names.join("-")), |scratch| {
+        eprintln!("fetching {} of Debian {suite} (once)", names.join(" and "));
+        fetch_and_unpack(suite, packages, alone, scratch)
+    })
 }
 
-fn fetch_and_unpack(suite: &str, packages: &[&str], scratch: &Path) -> Result<PathBuf, StartError> {
+fn fetch_and_unpack(suite: &str, packages: &[&str], alone: &[&str], scratch: &Path) -> Result<PathBuf, StartError> {
     let source = machine_source()?;
     for dir in ["lists/partial", "cache/archives/partial", "root"] {
         fs::create_dir_all(scratch.join(dir))?;
@@ -49,18 +35,21 @@ fn fetch_and_unpack(suite: &str, packages: &[&str], scratch: &Path) -> Result<Pa
     fs::write(scratch.join("sources.list"), format!("deb {option}{} {suite} main\n", source.uri))?;
     fs::write(scratch.join("apt.conf"), apt_conf(scratch))?;
 
-    apt(scratch, &["update"])?;
-    let mut install = vec!["-y", "--download-only", "install"];
-    install.extend_from_slice(packages);
-    apt(scratch, &install)?;
+    let archives = scratch.join("cache/archives");
+    apt(scratch, &["update"], scratch)?;
+    apt(scratch, &[&["-y", "--download-only", "install"], packages].concat(), scratch)?;
+    if !alone.is_empty() {
+        // Leaves the packages in the working directory.
+        apt(scratch, &[&["download"], alone].concat(), &archives)?;
+    }
 
     let root = scratch.join("root");
-    for entry in fs::read_dir(scratch.join("cache/archives"))? {
+    for entry in fs::read_dir(archives)? {
         let package = entry?.path();
         if package.extension().is_some_and(|extension| extension == "deb") {
             let mut dpkg = Command::new("dpkg");
             dpkg.arg("-x").arg(&package).arg(&root);
-            run("dpkg", &mut dpkg)?;
+            cache::run("dpkg", &mut dpkg)?;
         }
     }
     Ok(root)
@@ -98,23 +87,11 @@ fn apt_conf(scratch: &Path) -> String {
     conf
 }
 
-fn apt(scratch: &Path, args: &[&str]) -> Result<(), StartError> {
+fn apt(scratch: &Path, args: &[&str], dir: &Path) -> Result<(), StartError> {
     let mut command = Command::new("apt-get");
     command.arg("-c").arg(scratch.join("apt.conf")).arg("-q").args(args);
-    command.env("LC_ALL", "C");
-    run(&format!("apt-get {}", args.join(" ")), &mut command)
-}
-
-fn run(what: &str, command: &mut Command) -> Result<(), StartError> {
-    let output =
-        command.stdin(Stdio::null()).output().map_err(|error| StartError::unavailable(format!("{what}: {error}")))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let first = lines.clone().find(|line| line.starts_with("E: ")).or_else(|| lines.next());
-    Err(StartError::unavailable(format!("{what} failed: {}", first.unwrap_or("no message"))))
+    command.env("LC_ALL", "C").current_dir(dir);
+    cache::run(&format!("apt-get {}", args.join(" ")), &mut command)
 }
 
 /// One archive of the machine's apt configuration.
@@ -144,7 +121,7 @@ fn machine_source() -> Result<Source, StartError> {
         .collect();
     choose(&sources)
         .cloned()
-        .ok_or_else(|| StartError::unavailable("apt's configuration names no archive to fetch MySQL from"))
+        .ok_or_else(|| StartError::unavailable("apt's configuration names no archive to fetch servers from"))
 }
 
 /// The main Debian archive, by its usual address or its keyring; else the first of all, which may

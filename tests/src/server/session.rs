@@ -1,15 +1,16 @@
-//! A session with a server that stays open, over the `mysql` program.
+//! A session with a server that stays open, as root over the unix socket.
 //!
-//! The server's own client, and not this project's, so that what writes the data and what reads it
-//! for comparison is independent of the code under test.
+//! Where the server's own `mysql` program is there it is used, and not this project's client, so that what writes the
+//! data and what reads it for comparison is independent of the code under test. The other servers come without it.
 
-use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+mod program;
+mod wire;
+
+use std::io;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
 use super::install::Installation;
-use super::unescape;
 
 /// How to reach a server as root; cheap to clone, and good across restarts.
 #[derive(Clone, Debug)]
@@ -18,7 +19,7 @@ pub struct Endpoint {
     pub(super) socket: PathBuf,
 }
 
-/// Why a session ended: the server's message, or the program's.
+/// Why a session ended: the server's message, or the client's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionError(String);
 
@@ -38,19 +39,20 @@ impl std::error::Error for SessionError {}
 
 impl From<io::Error> for SessionError {
     fn from(error: io::Error) -> Self {
-        Self(format!("the mysql program: {error}"))
+        Self(format!("the session: {error}"))
     }
 }
 
 /// An open session. Statements run in order; the first error ends the session, and with it the
 /// transaction it was in.
 #[derive(Debug)]
-pub struct Session {
-    program: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-    errors: tempfile::NamedTempFile,
-    statements: u64,
+pub struct Session(Client);
+
+#[derive(Debug)]
+enum Client {
+    Program(program::Session),
+    Wire(Box<wire::Session>),
+    Ended,
 }
 
 impl Endpoint {
@@ -74,12 +76,12 @@ impl Endpoint {
 
     /// Opens a session.
     pub fn session(&self) -> Result<Session, SessionError> {
-        let errors = tempfile::NamedTempFile::new()?;
-        let mut program = self.batch().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors.reopen()?).spawn()?;
-        let input = program.stdin.take();
-        let output = program.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
-        let output = BufReader::new(output);
-        Ok(Session { program, input, output, errors, statements: 0 })
+        let client = if self.installation.flavor().has_client_programs() {
+            Client::Program(program::Session::start(self.batch())?)
+        } else {
+            Client::Wire(Box::new(wire::Session::open(&self.socket)?))
+        };
+        Ok(Session(client))
     }
 }
 
@@ -87,49 +89,14 @@ impl Session {
     /// Runs statements (with semicolons between them) and returns the rows of all results. NULL is
     /// the text `NULL`.
     pub fn sql(&mut self, statements: &str) -> Result<Vec<Vec<String>>, SessionError> {
-        self.statements += 1;
-        let marker = format!("--millstream-{}--", self.statements);
-        let sent = match &mut self.input {
-            Some(input) => input
-                .write_all(statements.as_bytes())
-                .and_then(|()| writeln!(input, "\n;SELECT '{marker}';"))
-                .and_then(|()| input.flush()),
-            None => Err(io::Error::from(io::ErrorKind::BrokenPipe)),
+        let result = match &mut self.0 {
+            Client::Program(program) => program.sql(statements),
+            Client::Wire(wire) => wire.sql(statements),
+            Client::Ended => Err(SessionError::new("an error has ended the session".to_owned())),
         };
-        if sent.is_err() {
-            return Err(self.failure());
+        if result.is_err() {
+            self.0 = Client::Ended;
         }
-        let mut rows = Vec::new();
-        let mut line = String::new();
-        loop {
-            line.clear();
-            if self.output.read_line(&mut line)? == 0 {
-                return Err(self.failure());
-            }
-            let text = line.trim_end_matches('\n');
-            if text == marker {
-                return Ok(rows);
-            }
-            rows.push(text.split('\t').map(unescape).collect());
-        }
-    }
-
-    /// What the program said when it gave up.
-    fn failure(&mut self) -> SessionError {
-        self.input = None;
-        self.program.wait().ok();
-        let text = fs::read_to_string(self.errors.path()).unwrap_or_default();
-        match text.trim() {
-            "" => SessionError("the session ended without a message".to_owned()),
-            text => SessionError(text.to_owned()),
-        }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.input = None;
-        self.program.kill().ok();
-        self.program.wait().ok();
+        result
     }
 }

@@ -9,18 +9,22 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::error::StartError;
+use super::flavor::Flavor;
 use super::install::Installation;
-use super::{ADMIN_PASSWORD, REPL_PASSWORD};
+use super::{ADMIN_PASSWORD, REPL_PASSWORD, cache};
 use crate::guard::{DirGuard, Guarded};
-use crate::paths::{self, FileLock};
 
 /// Bumped when what a template holds changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Copies an initialised data directory to `to`, which must not exist.
 pub(super) fn copy_to(installation: &Installation, to: &Path) -> Result<(), StartError> {
-    let template = template(installation)?;
-    let output = Command::new("cp").arg("-a").arg(&template).arg(to).output()?;
+    copy(&template(installation)?, to)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), StartError> {
+    // Not with their owner: a package's files may be of a user that is not here.
+    let output = Command::new("cp").args(["-R", "--preserve=mode,timestamps"]).arg(from).arg(to).output()?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         return Err(StartError::failed(format!("copying the data directory: {text}")));
@@ -29,63 +33,75 @@ pub(super) fn copy_to(installation: &Installation, to: &Path) -> Result<(), Star
 }
 
 fn template(installation: &Installation) -> Result<PathBuf, StartError> {
-    let servers = paths::target_dir().join("servers");
-    let name = format!("data-{}", fingerprint(installation)?);
-    let template = servers.join(&name);
-    if template.is_dir() {
-        return Ok(template);
-    }
-    let _lock = FileLock::acquire(&servers.join(format!("{name}.lock")))?;
-    if template.is_dir() {
-        return Ok(template);
-    }
-    let partial = servers.join(format!("{name}.partial"));
-    if partial.exists() {
-        fs::remove_dir_all(&partial)?;
-    }
-    initialise(installation, &partial)?;
-    fs::rename(&partial, &template)?;
-    Ok(template)
+    cache::folder(&format!("data-{}-{}", installation.flavor(), fingerprint(installation)?), |scratch| {
+        let data = scratch.join("data");
+        initialise(installation, &data)?;
+        Ok(data)
+    })
 }
 
 /// Another server binary, or other contents, make another template.
 fn fingerprint(installation: &Installation) -> Result<String, StartError> {
-    let binary = fs::metadata(installation.mysqld())
-        .map_err(|error| StartError::failed(format!("{}: {error}", installation.mysqld().display())))?;
+    let path = installation.mysqld();
+    // Without links: target directories may share what is unpacked.
+    let found = path.canonicalize().and_then(|path| Ok((fs::metadata(&path)?, path)));
+    let (binary, path) = found.map_err(|error| StartError::failed(format!("{}: {error}", path.display())))?;
     let mut hasher = std::hash::DefaultHasher::new();
-    (installation.mysqld(), binary.len(), binary.mtime(), VERSION, setup_sql()).hash(&mut hasher);
+    (path, binary.len(), binary.mtime(), VERSION, setup_sql(installation.flavor())).hash(&mut hasher);
     Ok(format!("{:016x}", hasher.finish()))
 }
 
-fn setup_sql() -> String {
+/// The users, one statement a line as `--init-file` wants it.
+fn setup_sql(flavor: Flavor) -> String {
+    let identified = |password: &str| match flavor.default_plugin() {
+        "mysql_native_password" => format!("IDENTIFIED BY '{password}'"),
+        plugin => format!("IDENTIFIED WITH {plugin} BY '{password}'"),
+    };
+    // 5.6 comes with root from several hosts and MariaDB's script makes them; a server for tests has root on the socket.
+    let strangers = match flavor {
+        Flavor::Mysql97 => "",
+        Flavor::Mysql56 => "DELETE FROM mysql.user WHERE user <> 'root' OR host <> 'localhost';\nFLUSH PRIVILEGES;\n",
+        _ => {
+            "DELETE FROM mysql.global_priv WHERE user = '' OR (user = 'root' AND host <> 'localhost');\n\
+              FLUSH PRIVILEGES;\n"
+        }
+    };
     format!(
-        "CREATE USER 'repl'@'%' IDENTIFIED WITH caching_sha2_password BY '{REPL_PASSWORD}';\n\
+        "{strangers}CREATE USER 'repl'@'%' {};\n\
          GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO 'repl'@'%';\n\
-         CREATE USER 'admin'@'%' IDENTIFIED WITH caching_sha2_password BY '{ADMIN_PASSWORD}';\n\
-         GRANT ALL ON *.* TO 'admin'@'%' WITH GRANT OPTION;\n"
+         CREATE USER 'admin'@'%' {};\n\
+         GRANT ALL ON *.* TO 'admin'@'%' WITH GRANT OPTION;\n",
+        identified(REPL_PASSWORD),
+        identified(ADMIN_PASSWORD),
     )
 }
 
+/// Makes a data directory at `data`: the system tables, then a first start that adds the users and makes what a server
+/// makes once.
 fn initialise(installation: &Installation, data: &Path) -> Result<(), StartError> {
     let dir = DirGuard::temp()?;
-    let (out, log) = (dir.path().join("out"), dir.path().join("log"));
-    let init_file = dir.path().join("setup.sql");
-    fs::write(&init_file, setup_sql())?;
-
-    let mut command = base_command(installation, data);
-    command.arg("--initialize-insecure").arg(format!("--init-file={}", init_file.display()));
-    let mut server = Guarded::spawn(&command, &out, &log)?;
-    let exit = server.wait(Duration::from_secs(120))?;
-    if !exit.is_some_and(|exit| exit.success()) {
-        let text = last_lines(&log);
-        return Err(StartError::failed(format!("initialising a data directory: {text}")));
+    match (installation.ready_data(), installation.flavor().is_mariadb()) {
+        (Some(ready), _) => copy(&ready, data)?,
+        (None, true) => bootstrap(installation, data, dir.path())?,
+        (None, false) => {
+            let mut command = base_command(installation, data);
+            command.arg("--initialize-insecure");
+            run_to_end(&command, dir.path(), None, "initialising a data directory")?;
+        }
     }
 
-    // The first start makes certificates and RSA keys, which takes longer than the rest of it.
+    // MySQL 9.7 makes certificates and RSA keys here, which takes longer than the rest of it.
+    let (out, log) = (dir.path().join("out"), dir.path().join("log"));
+    let init_file = dir.path().join("setup.sql");
+    fs::write(&init_file, setup_sql(installation.flavor()))?;
     let socket = dir.path().join("s");
     let mut command = base_command(installation, data);
     command.arg("--skip-networking").arg(format!("--socket={}", socket.display()));
-    command.args(["--mysqlx=OFF", "--skip-log-bin"]);
+    command.arg(format!("--pid-file={}", dir.path().join("pid").display()));
+    command.arg(format!("--init-file={}", init_file.display())).arg("--skip-log-bin");
+    if installation.flavor() == Flavor::Mysql97 {
+        command.arg("--mysqlx=OFF");
+    }
     let mut server = Guarded::spawn(&command, &out, &log)?;
     let deadline = Instant::now() + Duration::from_secs(120);
     while !answers(&socket) {
@@ -105,11 +121,58 @@ fn initialise(installation: &Installation, data: &Path) -> Result<(), StartError
     Ok(())
 }
 
+/// MariaDB has no `--initialize`: its system tables come from scripts, as its own mariadb-install-db feeds them.
+/// The help tables and the sys schema are left out: they take longer than all else.
+fn bootstrap(installation: &Installation, data: &Path, dir: &Path) -> Result<(), StartError> {
+    let Some(share) = installation.share() else {
+        return Err(StartError::failed("the server's scripts are not where they should be"));
+    };
+    let mut script = "create database if not exists mysql;\nuse mysql;\n".to_owned();
+    for part in ["system_tables", "performance_tables", "system_tables_data"] {
+        let named = ["mariadb", "mysql"].map(|family| share.join(format!("{family}_{part}.sql")));
+        let Some(path) = named.iter().find(|path| path.is_file()) else {
+            return Err(StartError::failed(format!("no script {part} in {}", share.display())));
+        };
+        script.push_str(&fs::read_to_string(path)?);
+    }
+    let gis = share.join("maria_add_gis_sp_bootstrap.sql");
+    if gis.is_file() {
+        script.push_str(&fs::read_to_string(gis)?);
+    }
+    let input = dir.join("bootstrap.sql");
+    fs::write(&input, script)?;
+    fs::create_dir(data)?;
+    let mut command = base_command(installation, data);
+    command.args(["--bootstrap", "--log-warnings=0"]);
+    run_to_end(&command, dir, Some(&input), "making the system tables")
+}
+
+/// Runs the server until it ends by itself.
+fn run_to_end(command: &Command, dir: &Path, input: Option<&Path>, what: &str) -> Result<(), StartError> {
+    let (out, log) = (dir.join("out"), dir.join("log"));
+    // A guarded process has no standard input of its own.
+    let redirected = input.map(|input| {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", r#"exec <"$1"; shift; exec "$@""#, "sh"]).arg(input);
+        shell.arg(command.get_program()).args(command.get_args());
+        shell
+    });
+    let mut server = Guarded::spawn(redirected.as_ref().unwrap_or(command), &out, &log)?;
+    if server.wait(Duration::from_secs(120))?.is_some_and(|exit| exit.success()) {
+        return Ok(());
+    }
+    Err(StartError::failed(format!("{what}: {}", last_lines(&log))))
+}
+
 fn base_command(installation: &Installation, data: &Path) -> Command {
     let mut command = installation.server_command();
     command.arg(format!("--datadir={}", data.display()));
-    // Small files make small copies; both grow as needed.
-    command.args(["--innodb-redo-log-capacity=8M", "--innodb-buffer-pool-size=32M"]);
+    // Small files make small copies; they grow as needed.
+    command.arg("--innodb-buffer-pool-size=32M");
+    command.args(super::redo_flags(installation.flavor(), 8));
+    if installation.flavor().is_mariadb() {
+        command.args(["--innodb-data-file-path=ibdata1:1M:autoextend", "--innodb-autoextend-increment=1"]);
+    }
     command
 }
 
