@@ -89,11 +89,8 @@ impl Rig {
             let columns = answer.columns().iter().map(|c| c.name.clone()).collect();
             let mut rows = Vec::new();
             while let Some(row) = answer.next().await? {
-                let text = |value| match value {
-                    millstream_wire::Value::Bytes(bytes) => Some(String::from_utf8(bytes.to_vec()).unwrap()),
-                    _ => None,
-                };
-                rows.push(row.values().map(|value| Ok(text(value?))).collect::<Result<_, millstream_wire::Error>>()?);
+                let texts = row.texts().map(|text| text.map(|t| t.map(|t| String::from_utf8(t.to_vec()).unwrap())));
+                rows.push(texts.collect::<Result<_, _>>()?);
             }
             drop(answer);
             connection.close().await;

@@ -12,7 +12,12 @@ const COM_REGISTER_SLAVE: u8 = 0x15;
 const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
 const COM_STMT_CLOSE: u8 = 0x19;
+const COM_STMT_RESET: u8 = 0x1a;
+const COM_STMT_FETCH: u8 = 0x1c;
 const COM_BINLOG_DUMP_GTID: u8 = 0x1e;
+
+const CURSOR_TYPE_NO_CURSOR: u8 = 0;
+const CURSOR_TYPE_READ_ONLY: u8 = 1;
 
 /// Dump flag: end with an EOF at the log's end instead of waiting (`BINLOG_DUMP_NON_BLOCK`).
 pub const DUMP_NON_BLOCK: u16 = 1;
@@ -63,12 +68,44 @@ pub fn close_statement(id: u32) -> Vec<u8> {
     text(COM_STMT_CLOSE, &id.to_le_bytes())
 }
 
+/// COM_STMT_RESET: closes the statement's cursor; answered by OK.
+#[must_use]
+pub fn reset_statement(id: u32) -> Vec<u8> {
+    text(COM_STMT_RESET, &id.to_le_bytes())
+}
+
+/// COM_STMT_FETCH: the next rows of a cursor, at most this many (`page_protocol_com_stmt_fetch`).
+#[must_use]
+pub fn fetch(id: u32, rows: u32) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.u8(COM_STMT_FETCH).u32_le(id).u32_le(rows);
+    w.into_bytes()
+}
+
+/// The answer to a request for a local file: an empty packet, which stands for an empty file
+/// (`page_protocol_com_query_response_local_infile_request`).
+#[must_use]
+pub const fn no_file() -> [u8; 0] {
+    []
+}
+
 /// COM_STMT_EXECUTE without a cursor: id, cursor type, 1, null bitmap, 1, a type per parameter, values
 /// (`page_protocol_com_stmt_execute`).
 #[must_use]
 pub fn execute(id: u32, params: &[Value<'_>]) -> Vec<u8> {
+    execute_with(id, CURSOR_TYPE_NO_CURSOR, params)
+}
+
+/// COM_STMT_EXECUTE that asks for a cursor: the rows stay on the server until [`fetch`] asks for them. For what gives no
+/// rows, or cannot have a cursor, the server answers as without one.
+#[must_use]
+pub fn execute_with_cursor(id: u32, params: &[Value<'_>]) -> Vec<u8> {
+    execute_with(id, CURSOR_TYPE_READ_ONLY, params)
+}
+
+fn execute_with(id: u32, cursor: u8, params: &[Value<'_>]) -> Vec<u8> {
     let mut w = Writer::new();
-    w.u8(COM_STMT_EXECUTE).u32_le(id).u8(0).u32_le(1);
+    w.u8(COM_STMT_EXECUTE).u32_le(id).u8(cursor).u32_le(1);
     if params.is_empty() {
         return w.into_bytes();
     }
@@ -203,6 +240,9 @@ mod tests {
     #[test]
     fn execute_layout() {
         assert_eq!(execute(3, &[]), [0x17, 3, 0, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(execute_with_cursor(3, &[]), [0x17, 3, 0, 0, 0, 1, 1, 0, 0, 0]);
+        assert_eq!(fetch(3, 258), [0x1c, 3, 0, 0, 0, 2, 1, 0, 0]);
+        assert_eq!(reset_statement(3), [0x1a, 3, 0, 0, 0]);
         let params = [Value::Int(-1), Value::Null, Value::Text("ab"), Value::UInt(1)];
         let bytes = execute(3, &params);
         assert_eq!(bytes[10..20], [0b10, 1, 8, 0, 6, 0, 253, 0, 8, 0x80]);

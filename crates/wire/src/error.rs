@@ -45,6 +45,8 @@ pub(crate) enum Kind {
     Malformed { during: &'static str, source: ParseError },
     /// The server sent a packet that has no place here.
     Unexpected { during: &'static str, what: &'static str },
+    /// The server asked for a local file and was given nothing.
+    LocalFile { name: String },
     /// Frames came out of order.
     OutOfOrder { expected: u8, got: u8 },
     /// Something is larger than its limit.
@@ -232,6 +234,13 @@ impl Error {
         self.server_error().is_some_and(|e| e.code == 1236 && cause(&e.message))
     }
 
+    /// The server asked for a file of this machine. It was given nothing, which it takes for an empty file. No honest server
+    /// asks, since the capability is never agreed on.
+    #[must_use]
+    pub fn is_file_request(&self) -> bool {
+        matches!(&*self.0, Kind::LocalFile { .. })
+    }
+
     /// Connecting again later may succeed: the network, a server that is full, going down or starting, a killed
     /// session, a duplicate replica (back off for that one).
     #[must_use]
@@ -255,7 +264,7 @@ impl Error {
             Kind::Server { error, .. } => {
                 !(matches!(error.code, 1053 | 1152..=1161 | 1236 | 1927 | 3169 | 4031) || self.is_duplicate_replica())
             }
-            Kind::Usage(_) => true,
+            Kind::Usage(_) | Kind::LocalFile { .. } => true,
             _ => false,
         }
     }
@@ -288,6 +297,9 @@ impl fmt::Display for Error {
             Kind::Server { during, error } => write!(f, "{during}: {error}"),
             Kind::Malformed { during, source } => write!(f, "{during}: the server sent a malformed packet: {source}"),
             Kind::Unexpected { during, what } => write!(f, "{during}: the server sent {what}"),
+            Kind::LocalFile { name } => {
+                write!(f, "the server asked for the local file \"{name}\" and was given nothing")
+            }
             Kind::OutOfOrder { expected, got } => {
                 write!(f, "packets out of order: sequence id {got} where {expected} was due")
             }

@@ -66,6 +66,8 @@ bitflags! {
         const CURSOR_EXISTS = 64;
         /// The cursor has no more rows.
         const LAST_ROW_SENT = 128;
+        /// The rows are the OUT and INOUT parameters of a prepared CALL.
+        const PS_OUT_PARAMS = 1 << 12;
         /// The OK packet carries session changes.
         const SESSION_STATE_CHANGED = 1 << 14;
         const _ = !0;

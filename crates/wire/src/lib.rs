@@ -75,10 +75,13 @@ pub use compress::Compression;
 pub use dump::{BinlogDump, DumpChecksum, DumpStart};
 pub use error::{Error, ServerError};
 pub use password::Password;
-pub use response::{ColumnDefinition, ColumnType, OkPacket, Row, RowFormat, Value, Values};
+pub use response::{
+    ColumnDefinition, ColumnType, OkPacket, Row, RowFormat, SessionChange, SessionChanges, TransactionStart,
+    TransactionState, Value, Values,
+};
 pub use version::{Flavor, ServerVersion};
 
 #[cfg(feature = "client")]
-pub use io::{BinlogStream, Connection, ResultSet, Rows, Statement};
+pub use io::{BinlogStream, Connection, Cursor, ResultSet, Rows, Statement};
 #[cfg(feature = "client")]
 pub use options::{ConnectOptions, SslMode};

@@ -11,6 +11,8 @@
 
 #[path = "driver/compressed.rs"]
 mod compressed;
+#[path = "driver/results.rs"]
+mod results;
 
 use std::time::Duration;
 

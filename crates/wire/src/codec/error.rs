@@ -17,6 +17,8 @@ pub enum ParseErrorKind {
     BadTag(u8),
     /// Text that must be UTF-8 is not.
     BadUtf8,
+    /// Text that is no value of its type.
+    BadText,
     /// A valid construct that this crate does not read.
     Unsupported,
     /// A limit that protects against hostile input was reached.
@@ -61,6 +63,7 @@ impl fmt::Display for ParseError {
             ParseErrorKind::BadLength => write!(f, "{field}: length contradicts the bytes around it ({left} left)"),
             ParseErrorKind::BadTag(tag) => write!(f, "{field}: unexpected value 0x{tag:02x} ({left} left)"),
             ParseErrorKind::BadUtf8 => write!(f, "{field}: not valid UTF-8 ({left} left)"),
+            ParseErrorKind::BadText => write!(f, "{field}: not a value of its type ({left} left)"),
             ParseErrorKind::Unsupported => write!(f, "{field}: not supported ({left} left)"),
             ParseErrorKind::Limit => write!(f, "{field}: over its limit ({left} left)"),
         }

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -13,9 +11,9 @@ use crate::compress::Compression;
 use crate::connect::{Action, Connect, Session};
 use crate::error::{CONNECT, CONNECT_ALL, Error, Kind};
 use crate::options::{ConnectOptions, Endpoint};
-use crate::prepare::{PrepareReader, Prepared};
+use crate::prepare::PrepareReader;
 use crate::query::{QueryEvent, ResultReader};
-use crate::response::{ColumnDefinition, OkPacket, RowFormat, Value};
+use crate::response::{OkPacket, RowFormat};
 use crate::version::ServerVersion;
 
 /// Cap on [`Connection::query_all`], in bytes of packets.
@@ -39,27 +37,6 @@ pub struct Connection {
 pub(super) enum Answer {
     Results(ResultReader),
     Prepare(PrepareReader),
-}
-
-/// A prepared statement of one connection.
-#[derive(Clone, Debug)]
-pub struct Statement {
-    prepared: Prepared,
-    connection_id: u32,
-}
-
-impl Statement {
-    /// How many placeholders it has.
-    #[must_use]
-    pub const fn params(&self) -> u16 {
-        self.prepared.params
-    }
-
-    /// The columns of its result, as known when it was prepared.
-    #[must_use]
-    pub fn columns(&self) -> &[ColumnDefinition] {
-        &self.prepared.columns
-    }
 }
 
 impl Connection {
@@ -200,7 +177,8 @@ impl Connection {
         }
     }
 
-    /// Runs a statement and gives its rows one by one (text protocol). A statement without rows gives none.
+    /// Runs a statement and gives its rows one by one (text protocol). A statement without rows gives none; a CALL may give
+    /// several results, one after the other.
     ///
     /// # Errors
     /// The server's error, or a broken connection.
@@ -209,7 +187,8 @@ impl Connection {
         self.rows(RowFormat::Text).await
     }
 
-    /// Runs a statement and gives all of its rows, owned. For small results: at most 64 MiB.
+    /// Runs a statement and gives all rows of its first result, owned. For small results: at most 64 MiB. Further results (of
+    /// a CALL) are read and thrown away.
     ///
     /// # Errors
     /// The server's error, a result over the cap, or a broken connection.
@@ -227,53 +206,8 @@ impl Connection {
             }
             result.push(&row)?;
         }
+        while rows.next_result().await? {}
         Ok(result)
-    }
-
-    /// Prepares a statement with `?` for parameters.
-    ///
-    /// # Errors
-    /// The server's error, or a broken connection.
-    pub async fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
-        self.drain().await?;
-        self.channel.send_command(&command::prepare(sql.as_bytes())).await?;
-        self.answer = Some(Answer::Prepare(PrepareReader::new(self.session.capabilities)));
-        loop {
-            if let Some(prepared) = self.prepare_step().await? {
-                return Ok(Statement { prepared, connection_id: self.session.connection_id });
-            }
-        }
-    }
-
-    /// Runs a prepared statement and gives its rows one by one (binary protocol).
-    ///
-    /// # Errors
-    /// A wrong number of parameters or a statement of another connection, the server's error, or a broken connection.
-    pub async fn execute_statement(&mut self, statement: &Statement, params: &[Value<'_>]) -> Result<Rows<'_>, Error> {
-        self.check_owner(statement)?;
-        if params.len() != usize::from(statement.prepared.params) {
-            return Err(Error::usage("a statement was given another number of parameters than it has placeholders"));
-        }
-        self.start(&command::execute(statement.prepared.id, params), RowFormat::Binary).await?;
-        self.rows(RowFormat::Binary).await
-    }
-
-    /// Forgets a prepared statement. The server does not answer.
-    ///
-    /// # Errors
-    /// A statement of another connection, or a broken connection.
-    pub async fn close_statement(&mut self, statement: Statement) -> Result<(), Error> {
-        self.check_owner(&statement)?;
-        self.drain().await?;
-        self.channel.send_command(&command::close_statement(statement.prepared.id)).await
-    }
-
-    fn check_owner(&self, statement: &Statement) -> Result<(), Error> {
-        if statement.connection_id == self.session.connection_id {
-            Ok(())
-        } else {
-            Err(Error::usage("a statement was prepared by another connection"))
-        }
     }
 
     /// Asks whether the server is there.
@@ -319,7 +253,7 @@ impl Connection {
     }
 
     /// Sends a command whose answer `step` reads.
-    async fn start(&mut self, payload: &[u8], format: RowFormat) -> Result<(), Error> {
+    pub(super) async fn start(&mut self, payload: &[u8], format: RowFormat) -> Result<(), Error> {
         self.drain().await?;
         self.channel.send_command(payload).await?;
         self.answer = Some(Answer::Results(ResultReader::new(self.session.capabilities, format)));
@@ -342,38 +276,23 @@ impl Connection {
             self.answer = None;
         }
         let event = self.checked(event)?;
+        if event == QueryEvent::FileRequested {
+            self.channel.send(&command::no_file()).await?;
+        }
         Ok((event, packet))
     }
 
-    async fn prepare_step(&mut self) -> Result<Option<Prepared>, Error> {
-        let packet = self.channel.receive("preparing a statement").await?;
-        let Some(Answer::Prepare(reader)) = &mut self.answer else {
-            return Err(Error::usage("no statement is being prepared"));
-        };
-        let prepared = reader.handle(&packet);
-        if !matches!(prepared, Ok(None)) {
-            self.answer = None;
-        }
-        self.checked(prepared)
-    }
-
     /// After an answer that does not parse nothing that follows can be believed; after some errors nothing follows.
-    fn checked<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+    pub(super) fn checked<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         if result.as_ref().is_err_and(|e| !e.is_connection_usable()) {
             self.channel.mark_broken();
         }
         result
     }
 
-    async fn rows(&mut self, format: RowFormat) -> Result<Rows<'_>, Error> {
-        let columns: Arc<[ColumnDefinition]> = loop {
-            match self.step().await? {
-                QueryEvent::Columns(columns) => break columns,
-                QueryEvent::Done { more: false, .. } => break Arc::new([]),
-                // A result without rows before one with rows: CALL.
-                _ => {}
-            }
-        };
-        Ok(Rows::new(self, columns, format))
+    pub(super) async fn rows(&mut self, format: RowFormat) -> Result<Rows<'_>, Error> {
+        let mut rows = Rows::new(self, format);
+        rows.begin().await?;
+        Ok(rows)
     }
 }

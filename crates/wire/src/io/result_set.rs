@@ -1,5 +1,5 @@
 use crate::error::Error;
-use crate::response::{Row, Value};
+use crate::response::Row;
 
 /// A small result, owned: every value is the server's text, or `None` for NULL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,13 +14,7 @@ impl ResultSet {
     }
 
     pub(super) fn push(&mut self, row: &Row) -> Result<(), Error> {
-        let values = row.values().map(|v| {
-            v.map(|v| match v {
-                Value::Bytes(bytes) => Some(bytes.to_vec()),
-                _ => None,
-            })
-        });
-        self.rows.push(values.collect::<Result<_, _>>()?);
+        self.rows.push(row.texts().map(|text| text.map(|text| text.map(<[u8]>::to_vec))).collect::<Result<_, _>>()?);
         Ok(())
     }
 

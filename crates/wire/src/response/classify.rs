@@ -88,6 +88,7 @@ pub fn classify(payload: &[u8], capabilities: CapabilityFlags, phase: Phase) -> 
 mod tests {
     use super::*;
 
+    /// Conformance: W10
     #[test]
     fn the_first_byte_alone_decides_nothing() {
         let (new, old) = (CapabilityFlags::DEPRECATE_EOF, CapabilityFlags::empty());

@@ -7,6 +7,7 @@ mod eof;
 mod err;
 mod ok;
 mod row;
+mod session;
 mod text_row;
 mod value;
 
@@ -16,5 +17,6 @@ pub use eof::EofPacket;
 pub use err::{encode_err, parse_err};
 pub use ok::OkPacket;
 pub use row::{Row, RowFormat, Values};
+pub use session::{SessionChange, SessionChanges, TransactionStart, TransactionState};
 pub use text_row::encode_text_row;
 pub use value::Value;

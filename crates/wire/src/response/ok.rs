@@ -1,3 +1,4 @@
+use super::SessionChanges;
 use crate::codec::{ParseError, Reader, Writer};
 use crate::error::escape;
 use crate::flags::{CapabilityFlags, StatusFlags};
@@ -15,6 +16,8 @@ pub struct OkPacket {
     pub warnings: u16,
     /// The server's remark, such as `Rows matched: 1  Changed: 1`; control bytes escaped.
     pub info: String,
+    /// What changed in the session; nothing without SESSION_TRACK.
+    pub changes: SessionChanges,
 }
 
 impl OkPacket {
@@ -30,13 +33,18 @@ impl OkPacket {
         let status = StatusFlags::from_bits_retain(r.u16_le("status")?);
         let warnings = r.u16_le("warnings")?;
         // With SESSION_TRACK the remark has a length and the session's changes follow; without it, it is the rest.
-        // Some servers leave the empty remark out altogether.
+        // Some servers leave the empty remark out altogether, some the empty block of changes.
+        let mut changes = SessionChanges::default();
         let info = if capabilities.contains(CapabilityFlags::SESSION_TRACK) && !r.is_empty() {
-            r.lenenc_bytes("info")?
+            let info = r.lenenc_bytes("info")?;
+            if status.contains(StatusFlags::SESSION_STATE_CHANGED) && !r.is_empty() {
+                changes = SessionChanges::parse(r.lenenc_bytes("session changes")?)?;
+            }
+            info
         } else {
             r.rest()
         };
-        Ok(Self { affected_rows, last_insert_id, status, warnings, info: escape(info, 512) })
+        Ok(Self { affected_rows, last_insert_id, status, warnings, info: escape(info, 512), changes })
     }
 
     /// Writes an OK packet for a client without SESSION_TRACK.
@@ -61,8 +69,11 @@ impl OkPacket {
 
 #[cfg(test)]
 mod tests {
+    use super::super::SessionChange;
     use super::*;
 
+    /// Conformance: W10
+    /// Bug: 107
     #[test]
     fn round_trip_and_session_track() {
         let ok = OkPacket {
@@ -71,6 +82,7 @@ mod tests {
             status: StatusFlags::AUTOCOMMIT,
             warnings: 1,
             info: "Records: 300".into(),
+            changes: SessionChanges::default(),
         };
         assert_eq!(OkPacket::parse(&ok.encode(), CapabilityFlags::empty()).unwrap(), ok);
         for cut in 0..9 {
@@ -78,8 +90,13 @@ mod tests {
         }
         // Status 0x4000 with an empty block of changes (mysql_common a2d7dac), and none at all.
         for bytes in [&[0, 0, 0, 2, 0x40, 0, 0, 1, b'i', 0][..], &[0, 0, 0, 2, 0x40, 0, 0, 1, b'i']] {
-            assert_eq!(OkPacket::parse(bytes, CapabilityFlags::SESSION_TRACK).unwrap().info, "i");
+            let ok = OkPacket::parse(bytes, CapabilityFlags::SESSION_TRACK).unwrap();
+            assert_eq!((&*ok.info, ok.changes.is_empty()), ("i", true));
         }
+        let changed = [&[0, 0, 0, 2, 0x40, 0, 0, 0, 7, 1, 5, 4][..], b"shop"].concat();
+        let ok = OkPacket::parse(&changed, CapabilityFlags::SESSION_TRACK).unwrap();
+        assert!(ok.changes.iter().eq([SessionChange::Schema("shop".into())]));
+        assert!(OkPacket::parse(&changed[..15], CapabilityFlags::SESSION_TRACK).is_err());
         assert_eq!(OkPacket::parse(&[0, 0, 0, 2, 0, 0, 0], CapabilityFlags::SESSION_TRACK).unwrap().info, "");
     }
 }

@@ -3,13 +3,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{ColumnDefinition, Value, binary_row, text_row};
-use crate::codec::{Bitmap, ParseError, Reader};
+use crate::codec::{Bitmap, ParseError, ParseErrorKind, Reader};
 
 /// How the values of a row are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RowFormat {
-    /// COM_QUERY: every value is the server's text.
+    /// COM_QUERY: every value is written as text.
     Text,
     /// COM_STMT_EXECUTE: values by type.
     Binary,
@@ -56,6 +56,34 @@ impl Row {
     pub fn values(&self) -> Values<'_> {
         Values::new(&self.packet, &self.columns, self.format)
     }
+
+    /// The server's text of each value of a text row, `None` for NULL. The first error ends it; a binary row is one.
+    pub fn texts(&self) -> impl Iterator<Item = Result<Option<&[u8]>, ParseError>> + '_ {
+        let mut rest = Reader::new(&self.packet);
+        let mut left = self.columns.len();
+        let mut refused = self.format != RowFormat::Text;
+        core::iter::from_fn(move || {
+            if refused {
+                refused = false;
+                left = 0;
+                rest.rest();
+                return Some(Err(rest.error("text row", ParseErrorKind::Unsupported)));
+            }
+            let text = match left.checked_sub(1) {
+                Some(fewer) => {
+                    left = fewer;
+                    text_row::next_text(&mut rest)
+                }
+                // Bytes left over are told once.
+                None => Err(Reader::new(rest.rest()).finish("row").err()?),
+            };
+            if text.is_err() {
+                left = 0;
+                rest.rest();
+            }
+            Some(text)
+        })
+    }
 }
 
 /// The values of a row. The first error ends it.
@@ -100,7 +128,7 @@ impl<'a> Iterator for Values<'a> {
         let value = match (self.failed.take(), self.columns.next()) {
             (Some(e), _) => Err(e),
             (None, Some(column)) => match self.format {
-                RowFormat::Text => text_row::next_value(&mut self.rest),
+                RowFormat::Text => text_row::next_value(&mut self.rest, column),
                 RowFormat::Binary => {
                     let null = self.nulls.is_set(self.next_bit);
                     self.next_bit = self.next_bit.saturating_add(1);
@@ -127,8 +155,12 @@ mod tests {
         ColumnDefinition { column_type, flags, ..ColumnDefinition::text("c") }
     }
 
+    fn column_named(name: &str, column_type: ColumnType) -> ColumnDefinition {
+        ColumnDefinition { column_type, ..ColumnDefinition::text(name) }
+    }
+
     #[test]
-    fn text_rows_are_bytes_or_null() {
+    fn text_rows_end_where_their_packet_ends() {
         let columns = [ColumnDefinition::text("a"), ColumnDefinition::text("b"), ColumnDefinition::text("c")];
         let packet = encode_text_row([Some(&b"1"[..]), None, Some(b"")]);
         let values: Vec<_> = Values::new(&packet, &columns, RowFormat::Text).map(Result::unwrap).collect();
@@ -143,6 +175,26 @@ mod tests {
         assert!(values.next().is_none());
     }
 
+    #[test]
+    fn the_texts_of_a_row() {
+        let columns: Arc<[_]> = ["a", "b", "c"].map(|name| column_named(name, ColumnType::LONGLONG)).into();
+        let packet = Bytes::from(encode_text_row([Some(&b"007"[..]), None, Some(b"no number")]));
+        let row = |packet| Row::new(packet, Arc::clone(&columns), RowFormat::Text);
+        let whole = row(packet.clone());
+        let texts: Vec<_> = whole.texts().map(Result::unwrap).collect();
+        assert_eq!(texts, [Some(&b"007"[..]), None, Some(b"no number")]);
+        for cut in 0..packet.len() {
+            let cut_row = row(packet.slice(..cut));
+            assert_eq!(cut_row.texts().filter(Result::is_err).count(), 1, "{cut}");
+        }
+        let long = row(Bytes::from([&packet[..], &[0]].concat()));
+        assert_eq!(long.texts().filter(Result::is_err).count(), 1);
+        let binary = Row::new(packet, columns, RowFormat::Binary);
+        assert!(binary.texts().eq([Err(ParseError::new("text row", ParseErrorKind::Unsupported, 0))]));
+    }
+
+    /// Conformance: W12
+    /// Bug: 16, 108
     #[test]
     fn binary_values_by_type() {
         let (signed, unsigned) = (ColumnFlags::empty(), ColumnFlags::UNSIGNED);

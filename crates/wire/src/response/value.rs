@@ -1,7 +1,8 @@
 /// A value of a row or a parameter, borrowed from its packet.
 ///
-/// Text rows yield `Null` and `Bytes` alone: the server's text of the value. Binary rows yield integers, floats and
-/// times by the column's type, and `Bytes` for everything else (strings, DECIMAL and JSON as text, BIT, blobs).
+/// Rows yield integers, floats, dates and times by the column's type, and `Bytes` for everything else: strings, ENUM and
+/// SET in the results' character set, DECIMAL, JSON, UUID and INET6 as text, BIT (big-endian), blobs, GEOMETRY (SRID and
+/// WKB), VECTOR. Text rows and binary rows yield the same, but for FLOAT: its text has six digits only.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value<'a> {
