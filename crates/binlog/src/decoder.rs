@@ -33,6 +33,7 @@ pub struct EventDecoder {
     max_event: usize,
     checksum: Checksum,
     post_headers: PostHeaders,
+    extra_header: u8,
     mariadb: bool,
 }
 
@@ -46,6 +47,7 @@ impl EventDecoder {
             max_event: options.max_event,
             checksum: options.stream_checksum.unwrap_or(Checksum::None),
             post_headers: PostHeaders::default(),
+            extra_header: 0,
             mariadb: false,
         }
     }
@@ -111,6 +113,7 @@ impl EventDecoder {
         }
         self.checksum = fde.checksum;
         self.post_headers = fde.post_headers;
+        self.extra_header = fde.extra_header;
         self.mariadb = fde.is_mariadb();
         Ok(Event { header, body: EventBody::FormatDescription(fde) })
     }
@@ -122,8 +125,13 @@ impl EventDecoder {
             .saturating_sub(body.len())
             .saturating_sub(EventHeader::LEN);
         let place = Place { end: place.end.saturating_sub(u32::try_from(crc).unwrap_or(0)), ..place };
-        let r = Reader::new(body);
+        let mut r = Reader::new(body);
         let ty = header.event_type;
+        // Two types have the 19 bytes everywhere: this one and FORMAT_DESCRIPTION.
+        if self.extra_header > 0 && ty != EventType::ROTATE {
+            r.skip(usize::from(self.extra_header), "event header").map_err(|e| place.malformed(e))?;
+        }
+        let body = r.peek();
         let parsed = match ty {
             EventType::TABLE_MAP => {
                 TableMap::parse(self.post_headers.table_map, self.mariadb, r, place).map(EventBody::TableMap)

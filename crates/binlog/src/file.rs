@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use crate::error::Error;
-use crate::header::EventHeader;
+use crate::header::{EventHeader, EventType};
 
 const MAGIC: [u8; 4] = *b"\xfebin";
 const ENCRYPTED: [u8; 4] = *b"\xfdbin";
@@ -18,6 +18,8 @@ pub struct BinlogFile<R> {
     /// Offset in the file of `start`.
     offset: u64,
     max_event: usize,
+    /// START_ENCRYPTION came.
+    encrypted: bool,
 }
 
 /// A raw event and where it lies.
@@ -35,7 +37,7 @@ const STEP: usize = 256 << 10;
 impl<R: Read> BinlogFile<R> {
     /// Reads and checks the file's first four bytes. Events over `max_event` bytes will be refused.
     pub fn new(input: R, max_event: usize) -> Result<Self, Error> {
-        let mut file = Self { input, buffer: Vec::new(), start: 0, end: 0, offset: 0, max_event };
+        let mut file = Self { input, buffer: Vec::new(), start: 0, end: 0, offset: 0, max_event, encrypted: false };
         file.fill(MAGIC.len())?;
         match file.waiting().first_chunk() {
             Some(&MAGIC) => {}
@@ -48,19 +50,27 @@ impl<R: Read> BinlogFile<R> {
         Ok(file)
     }
 
-    /// The next event; `None` at the end of the file. A file that ends inside an event is an error.
+    /// The next event; `None` at the end of the file. A file that ends inside an event is an error, and so is an encrypted
+    /// event.
     #[allow(clippy::should_implement_trait, reason = "lends the buffer, which Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<RawEvent<'_>>, Error> {
         if !self.fill(1)? {
             return Ok(None);
         }
+        if self.encrypted {
+            return Err(Error::file(
+                self.offset,
+                "encrypted from here on (encrypt_binlog=ON); read it from the server",
+            ));
+        }
         let cut = "the file ends inside an event";
         if !self.fill(EventHeader::LEN)? {
             return Err(Error::file(self.offset, cut));
         }
-        let Some([.., l0, l1, l2, l3]) = self.waiting().first_chunk::<13>() else {
+        let Some([_, _, _, _, ty, _, _, _, _, l0, l1, l2, l3]) = self.waiting().first_chunk::<13>() else {
             return Err(Error::file(self.offset, cut));
         };
+        let starts_encryption = EventType(*ty) == EventType::START_ENCRYPTION;
         let length = usize::try_from(u32::from_le_bytes([*l0, *l1, *l2, *l3])).unwrap_or(usize::MAX);
         if length < EventHeader::LEN {
             return Err(Error::file(self.offset, "the event's length is less than its header"));
@@ -71,6 +81,7 @@ impl<R: Read> BinlogFile<R> {
         if !self.fill(length)? {
             return Err(Error::file(self.offset, cut));
         }
+        self.encrypted = starts_encryption;
         let (from, offset) = (self.start, self.offset);
         self.advance(length);
         let bytes = self.buffer.get(from..self.start).unwrap_or_default();
@@ -149,6 +160,26 @@ mod tests {
         }
         assert_eq!(seen, [(4, 24), (28, 19)]);
         assert_eq!(file.offset(), 47);
+    }
+
+    /// Conformance: E15
+    #[test]
+    fn events_behind_start_encryption_are_refused() {
+        let mut start = event(36, 17);
+        start[4] = 164;
+        let log = [&MAGIC[..], &start, &event(24, 5)].concat();
+        let mut file = BinlogFile::new(log.as_slice(), 100).unwrap();
+        assert_eq!(file.next().unwrap().unwrap().bytes, start);
+        for _ in 0..2 {
+            assert_eq!(
+                file.next().unwrap_err().to_string(),
+                "offset 40: encrypted from here on (encrypt_binlog=ON); read it from the server"
+            );
+        }
+        // Without anything behind it there is nothing to refuse.
+        let mut file = BinlogFile::new(&log[..40], 100).unwrap();
+        file.next().unwrap();
+        assert!(file.next().unwrap().is_none());
     }
 
     #[test]

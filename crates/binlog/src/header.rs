@@ -13,8 +13,9 @@ pub struct EventHeader {
     pub server_id: u32,
     /// Bytes of the whole event: header, body, checksum.
     pub length: u32,
-    /// Offset of the event's end in its file, low 32 bits. 0 in artificial events. Meaningless inside a
-    /// [`TransactionPayload`](crate::event::TransactionPayload).
+    /// Offset of the event's end in its file, low 32 bits. 0 in artificial events and in MariaDB's transactions, meaningless
+    /// inside a [`TransactionPayload`](crate::event::TransactionPayload): see
+    /// [`PositionTracker`](crate::PositionTracker).
     pub log_pos: u32,
     /// Bits: see the constants.
     pub flags: u16,
@@ -32,10 +33,17 @@ impl EventHeader {
     /// May be skipped by who does not know its type.
     pub const IGNORABLE: u16 = 0x80;
 
-    /// Whether the event was made for the stream and must never become a position.
+    /// Whether the event's `log_pos` must never become a position: the event was made for the stream, or it does not say
+    /// where it ends.
     #[must_use]
     pub const fn is_artificial(&self) -> bool {
-        self.flags & Self::ARTIFICIAL != 0 || self.log_pos == 0
+        self.is_made_for_stream() || self.log_pos == 0
+    }
+
+    /// Whether the event was made for the stream, so that it lies in no file.
+    #[must_use]
+    pub const fn is_made_for_stream(&self) -> bool {
+        self.flags & Self::ARTIFICIAL != 0
     }
 
     #[inline]

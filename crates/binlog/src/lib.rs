@@ -59,7 +59,7 @@ pub use error::Error;
 pub use file::BinlogFile;
 pub use gtid::{Gtid, GtidSet, GtidTextError, Intervals, MariaGtid, MariaGtidList, MariaGtidPos, Tag, Tsid, Uuid};
 pub use header::{EventHeader, EventType};
-pub use position::Position;
+pub use position::{Position, PositionTracker};
 pub use row::{Row, RowChange, Rows, SharedRow};
 pub use table::{Charset, CharsetError, Column, ColumnType, SchemaMismatch, TableSchema};
 pub use value::{ColumnValue, Date, DateTime, Decimal, JsonBinary, Time, Timestamp};

@@ -17,6 +17,8 @@ pub struct FormatDescription<'a> {
     /// How the events that follow end.
     pub checksum: Checksum,
     pub(crate) post_headers: PostHeaders,
+    /// Bytes of the headers of the events that follow, beyond the 19 that this crate knows: patched servers had some.
+    pub(crate) extra_header: u8,
     pub(crate) has_checksum_field: bool,
 }
 
@@ -66,11 +68,14 @@ impl<'a> FormatDescription<'a> {
         let name = name.split(|b| *b == 0).next().unwrap_or_default();
         let server_version =
             core::str::from_utf8(name).map_err(|_| r.error("server version", ParseErrorKind::BadUtf8))?;
+        if server_version.contains("-a_drop") {
+            return Err(r.error("a log of a pre-release with other event numbers", ParseErrorKind::Unsupported));
+        }
         let created = r.u32_le("created")?;
         let header_length = r.u8("header length")?;
-        if header_length != 19 {
+        let Some(extra_header) = header_length.checked_sub(19) else {
             return Err(r.error("header length", ParseErrorKind::BadTag(header_length)));
-        }
+        };
         let has_checksum_field = knows_checksums(server_version);
         let mut checksum = Checksum::None;
         let mut lengths = r.peek();
@@ -96,7 +101,7 @@ impl<'a> FormatDescription<'a> {
             table_map: length(EventType::TABLE_MAP, 8),
             rows_v1: length(EventType::WRITE_ROWS_V1, 8),
         };
-        Ok(Self { server_version, created, checksum, post_headers, has_checksum_field })
+        Ok(Self { server_version, created, checksum, post_headers, extra_header, has_checksum_field })
     }
 }
 
@@ -111,6 +116,25 @@ fn knows_checksums(version: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An event's body without a checksum field.
+    fn body(version: &str, header_length: u8) -> Vec<u8> {
+        let mut body = vec![4, 0];
+        body.extend_from_slice(version.as_bytes());
+        body.resize(52, 0);
+        body.extend_from_slice(&[0, 0, 0, 0, header_length, 56, 13, 0, 8]);
+        body
+    }
+
+    #[test]
+    fn pre_releases_with_other_event_numbers_are_refused_and_longer_headers_are_known() {
+        let parse =
+            |version, length| FormatDescription::parse(Reader::new(&body(version, length))).map(|f| f.extra_header);
+        assert_eq!(parse("5.1.63-google-debug-log", 27), Ok(8));
+        assert_eq!(parse("5.1.63", 19), Ok(0));
+        assert_eq!(parse("5.1.63", 18).unwrap_err().kind, ParseErrorKind::BadTag(18));
+        assert_eq!(parse("5.2.2-a_drop6p13-debug-log", 19).unwrap_err().kind, ParseErrorKind::Unsupported);
+    }
 
     #[test]
     fn checksums_begin_with_5_6_1_and_mariadb_5_3() {

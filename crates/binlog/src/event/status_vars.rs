@@ -75,7 +75,7 @@ pub enum StatusVar<'a> {
     /// 130: MariaDB's extra GTID flags of a two-phase ALTER TABLE.
     MariaGtidFlags {
         /// As in [`MariaGtidEvent`](super::MariaGtidEvent)'s extra flags.
-        flags: u16,
+        flags: u8,
         /// Sequence number of the ALTER's start, when the statement is its end.
         start: Option<u64>,
     },
@@ -236,8 +236,8 @@ impl<'a> StatusVar<'a> {
             21 => Self::CascadeTriggers(r.u8("cascade triggers")?),
             129 => Self::MariaXid(r.u64_le("xid")?),
             130 => {
-                const COMMIT_OR_ROLLBACK_ALTER: u16 = 4 | 8;
-                let flags = r.u16_le("gtid extra flags")?;
+                const COMMIT_OR_ROLLBACK_ALTER: u8 = 4 | 8;
+                let flags = r.u8("gtid extra flags")?;
                 let has_start = flags & COMMIT_OR_ROLLBACK_ALTER != 0;
                 let start = if has_start { Some(r.u64_le("start alter sequence")?) } else { None };
                 Self::MariaGtidFlags { flags, start }
@@ -288,8 +288,8 @@ mod tests {
             (&[21, 1], StatusVar::CascadeTriggers(1)),
             (&[128, 1, 0, 0], StatusVar::Microseconds(1)),
             (&[129, 1, 2, 3, 4, 5, 6, 7, 8], StatusVar::MariaXid(number)),
-            (&[130, 2, 0], StatusVar::MariaGtidFlags { flags: 2, start: None }),
-            (&[130, 4, 0, 1, 2, 3, 4, 5, 6, 7, 8], StatusVar::MariaGtidFlags { flags: 4, start: Some(number) }),
+            (&[130, 2], StatusVar::MariaGtidFlags { flags: 2, start: None }),
+            (&[130, 4, 1, 2, 3, 4, 5, 6, 7, 8], StatusVar::MariaGtidFlags { flags: 4, start: Some(number) }),
             (&[131, 1, 45, 0, 0, 8], StatusVar::CharsetCollations(CharsetCollations { pairs: &[45, 0, 0, 8] })),
         ];
         for (bytes, var) in table {

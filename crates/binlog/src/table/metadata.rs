@@ -109,6 +109,9 @@ impl<'a> Definition<'a> {
             return Err(r.error("column count", ParseErrorKind::Limit));
         }
         let types = r.bytes(count, "column types")?;
+        if r.is_empty() {
+            return Err(r.error("a table map of a 5.1 pre-release", ParseErrorKind::Unsupported));
+        }
         let meta_len = r.lenenc_len("metadata length")?;
         let mut meta = r.sub(meta_len, "column metadata")?;
         let mut physical = Vec::new();

@@ -1,7 +1,9 @@
 //! Which transactions lie before a position: what a file says of earlier ones, and those in it.
 
+use std::sync::Arc;
+
 use millstream_binlog::event::{Checksum, EventBody};
-use millstream_binlog::{DecoderOptions, EventDecoder, GtidSet, Position};
+use millstream_binlog::{DecoderOptions, EventDecoder, GtidSet, Position, PositionTracker};
 use millstream_wire::{BinlogDump, ConnectOptions, Connection, DumpStart};
 
 /// Why a position could not be turned into a set.
@@ -42,6 +44,7 @@ pub async fn gtids_at(connect: &ConnectOptions, server_id: u32, at: &Position) -
         EventDecoder::new(DecoderOptions { stream_checksum: Some(Checksum::Crc32), ..DecoderOptions::default() });
     let mut set: Option<GtidSet> = None;
     let mut open = None;
+    let mut place = PositionTracker::new(Position { file: Arc::clone(&at.file), offset: 4 });
     let mut offset = 4u64;
     while let Some(raw) = stream.next().await? {
         let event = decoder.decode(&raw)?;
@@ -65,11 +68,10 @@ pub async fn gtids_at(connect: &ConnectOptions, server_id: u32, at: &Position) -
             }
             _ => {}
         }
-        if event.header.log_pos != 0 && !event.header.is_artificial() {
-            offset = u64::from(event.header.log_pos);
-            if offset > at.offset && open.is_some() {
-                return Err(ScanError::Inside(at.to_string(), format!("{}:{}", at.file, at.offset)));
-            }
+        place.follow(&event);
+        offset = place.position().offset;
+        if offset > at.offset && open.is_some() {
+            return Err(ScanError::Inside(at.to_string(), format!("{}:{}", at.file, at.offset)));
         }
     }
     let mut set = set.ok_or_else(|| ScanError::NoPrevious(at.file.to_string()))?;

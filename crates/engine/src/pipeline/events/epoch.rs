@@ -51,8 +51,8 @@ impl Core {
                 seq: self.outputs.sequence.next()?,
                 op: Op::Read,
                 gtid: None,
-                file: &self.file,
-                pos: self.offset,
+                file: &self.at.position().file,
+                pos: self.at.position().offset,
                 row: u32::try_from(number).unwrap_or(u32::MAX),
                 ts_micros: None,
             };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use millstream_binlog::event::{Event, EventBody, PayloadEvents, PayloadPlace, PayloadReader, TransactionPayload};
-use millstream_binlog::{EventDecoder, EventHeader, Gtid, Position, SharedRow, TableSchema};
+use millstream_binlog::{EventDecoder, Gtid, Position, PositionTracker, SharedRow, TableSchema};
 use rustc_hash::FxHashMap;
 
 use transaction::{Names, xid_text};
@@ -108,8 +108,7 @@ pub(super) struct Core {
     pub(super) delivery: Delivery,
     pub(super) outputs: Outputs,
     pub(super) report: Report,
-    file: Arc<str>,
-    offset: u64,
+    at: PositionTracker,
     transaction: Option<Transaction>,
     /// Per table: changes of the open transaction seen so far.
     ordinals: Vec<u32>,
@@ -156,8 +155,7 @@ impl Core {
             delivery,
             outputs,
             report: Report::default(),
-            file: Arc::from(""),
-            offset: 0,
+            at: PositionTracker::new(Position::new("", 0)),
             transaction: None,
             ordinals,
             again: None,
@@ -201,7 +199,7 @@ impl Core {
     }
 
     fn position(&self) -> Position {
-        Position { file: Arc::clone(&self.file), offset: self.offset }
+        self.at.position().clone()
     }
 
     /// The connection was lost: the open transaction will come again from its start.
@@ -241,7 +239,7 @@ impl Core {
     /// One event of the stream.
     pub(super) fn event(&mut self, raw: &Bytes) -> Result<Flow, RunError> {
         let event = self.decoder.decode(raw).map_err(|e| self.broken(e))?;
-        self.follow(&event.header);
+        self.at.follow(&event);
         if let EventBody::TransactionPayload(payload) = event.body {
             self.payload_events(raw, &payload, None)?;
         } else {
@@ -302,26 +300,13 @@ impl Core {
     }
 
     fn broken(&self, e: millstream_binlog::Error) -> RunError {
-        let text = format!("the binlog cannot be read after {}:{}: {e}", self.file, self.offset);
+        let text = format!("the binlog cannot be read after {}: {e}", self.at.position());
         if e.is_checksum() { RunError::away(text) } else { RunError::stopped(text) }.because(e)
     }
 
     fn stop(&self, what: impl core::fmt::Display) -> RunError {
         let gtid = self.transaction.as_ref().map_or_else(String::new, |t| format!(" (transaction {})", t.text));
-        RunError::stopped(format!("stopped at {}:{}{gtid}: {what}", self.file, self.offset))
-    }
-
-    /// The position after an event. `log_pos` has 32 bits; lengths and the low bits make 64 of it.
-    fn follow(&mut self, header: &EventHeader) {
-        if header.log_pos == 0 || header.is_artificial() {
-            return;
-        }
-        let low = u64::from(header.log_pos);
-        let mut offset = (self.offset & !0xffff_ffff) | low;
-        if offset < self.offset {
-            offset = offset.saturating_add(1 << 32);
-        }
-        self.offset = offset;
+        RunError::stopped(format!("stopped at {}{gtid}: {what}", self.at.position()))
     }
 
     fn apply(&mut self, event: &Event<'_>) -> Result<(), RunError> {
@@ -346,21 +331,12 @@ impl Core {
                 )))
             }
             EventBody::XaPrepare(ref xa) => self.xa_prepare(xa.one_phase, &xid_text(xa.xid.format_id, xa.xid.gtrid, xa.xid.bqual)),
-            EventBody::Rotate(rotate) => {
+            EventBody::Rotate(_) => {
                 self.maps.clear();
-                self.file = Arc::from(rotate.file);
-                self.offset = rotate.position;
                 self.advance();
                 Ok(())
             }
-            EventBody::Heartbeat(ref heartbeat) => {
-                if *self.file == *heartbeat.file && heartbeat.position > self.offset {
-                    self.offset = heartbeat.position;
-                }
-                self.advance();
-                Ok(())
-            }
-            EventBody::FormatDescription(_) | EventBody::PreviousGtids(_) => {
+            EventBody::Heartbeat(_) | EventBody::FormatDescription(_) | EventBody::PreviousGtids(_) => {
                 self.advance();
                 Ok(())
             }

@@ -99,8 +99,8 @@ impl Core {
         before: Option<Row<'_, '_>>,
         after: Option<Row<'_, '_>>,
     ) -> Result<(), RunError> {
-        let Self { tables, merge, outputs, delivery, report, ordinals, again, transaction, file, offset, key, .. } =
-            self;
+        let Self { tables, merge, outputs, delivery, report, ordinals, again, transaction, at, key, .. } = self;
+        let at = at.position();
         let (Some(captured), Some(ordinal), Some(open)) =
             (tables.get(table), ordinals.get_mut(table), transaction.as_ref())
         else {
@@ -120,9 +120,11 @@ impl Core {
                 Verdict::Emit
             } else {
                 key.clear();
-                captured.access.codec.encode(|i| image.value(i), key).map_err(|e| {
-                    RunError::stopped(format!("{}.{} at {file}:{offset}: {e}", schema.database, schema.table))
-                })?;
+                captured
+                    .access
+                    .codec
+                    .encode(|i| image.value(i), key)
+                    .map_err(|e| RunError::stopped(format!("{}.{} at {at}: {e}", schema.database, schema.table)))?;
                 let kind = if op == Op::Delete { ChangeKind::Delete } else { ChangeKind::Put };
                 merge.change(group.id, key, number, kind, || {
                     // Copied out, so that a small row does not keep its whole packet.
@@ -141,8 +143,8 @@ impl Core {
                         seq,
                         op,
                         gtid: Some(&open.text),
-                        file,
-                        pos: *offset,
+                        file: &at.file,
+                        pos: at.offset,
                         row: number,
                         ts_micros: open.ts_micros,
                     };
