@@ -1,9 +1,8 @@
 //! Events of a hostile source: headers, bodies, table maps, rows, compressed transactions.
 #![no_main]
 
-#[path = "../../crates/binlog/tests/fuzz/event.rs"]
-mod event;
-#[path = "../../crates/binlog/tests/fuzz/touch.rs"]
-mod touch;
+#[path = "../../crates/binlog/tests/fuzz/mod.rs"]
+#[allow(dead_code, reason = "the bodies of all targets")]
+mod fuzz;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| event::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::event::run(data));

@@ -1,7 +1,8 @@
-//! Framing, classification, greeting, login, result sets and dump packets of a hostile server.
+//! Framing.
 #![no_main]
 
-#[path = "../../crates/wire/tests/hostile/packets.rs"]
-mod packets;
+#[path = "../../crates/wire/tests/fuzz/mod.rs"]
+#[allow(dead_code, reason = "the bodies of all targets")]
+mod fuzz;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| packets::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::packet::run(data));

@@ -1,9 +1,8 @@
 //! Row images under any schema.
 #![no_main]
 
-#[path = "../../crates/binlog/tests/fuzz/rows.rs"]
-mod rows;
-#[path = "../../crates/binlog/tests/fuzz/touch.rs"]
-mod touch;
+#[path = "../../crates/binlog/tests/fuzz/mod.rs"]
+#[allow(dead_code, reason = "the bodies of all targets")]
+mod fuzz;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| rows::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::rows::run(data));

@@ -8,19 +8,14 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::unwrap_used,
-    unreachable_pub,
-    reason = "a test fails by panicking; the bodies are shared with the fuzz targets"
+    reason = "a test fails by panicking"
 )]
 
 mod common;
-#[path = "fuzz/event.rs"]
-mod event;
-#[path = "fuzz/rows.rs"]
-mod rows;
-#[path = "fuzz/touch.rs"]
-mod touch;
+mod fuzz;
 
 use common::fixtures;
+use fuzz::{event, rows};
 use proptest::prelude::*;
 
 proptest! {

@@ -134,12 +134,12 @@ impl PacketCodec {
                 return Err(Error::new(Kind::Limit { what: "a packet of the server", limit: self.limit }));
             }
             if sequence != self.sequence && !self.any_order && !self.unordered {
-                let Some(first) = buf.get(HEADER_LEN) else {
-                    return Ok(None);
-                };
                 // A server that gives up an idle session says why with an ERR of its own numbering.
-                if !(self.fresh && sequence == 0 && *first == 0xff) {
-                    return Err(Error::new(Kind::OutOfOrder { expected: self.sequence, got: sequence }));
+                let may_be_farewell = self.fresh && sequence == 0 && len > 0;
+                match buf.get(HEADER_LEN) {
+                    None if may_be_farewell => return Ok(None),
+                    Some(0xff) if may_be_farewell => {}
+                    _ => return Err(Error::new(Kind::OutOfOrder { expected: self.sequence, got: sequence })),
                 }
             }
             let whole = len < MAX_FRAME && self.joining.is_none();

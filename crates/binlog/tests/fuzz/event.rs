@@ -12,7 +12,7 @@ const MAX_PAYLOAD: u64 = 4 << 20;
 
 /// `u16 length, bytes` again and again. The length in each header is set right, so that mutations reach the bodies; the
 /// checksum is off until a FORMAT_DESCRIPTION switches it on.
-pub fn run(data: &[u8]) {
+pub(crate) fn run(data: &[u8]) {
     as_file(data);
     let mut decoder = EventDecoder::new(DecoderOptions { max_event: MAX_EVENT, stream_checksum: None });
     let mut payloads = PayloadReader::new(MAX_EVENT, MAX_PAYLOAD);

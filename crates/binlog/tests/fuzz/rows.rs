@@ -9,7 +9,7 @@ use millstream_binlog::{Charset, Column, ColumnType, DecoderOptions, EventDecode
 use super::touch::touch;
 
 /// `u8 columns, (u8 type, u8 parameter, u8 parameter)…, u8 kind, present bitmaps and rows`.
-pub fn run(data: &[u8]) {
+pub(crate) fn run(data: &[u8]) {
     let Some((&count, mut rest)) = data.split_first() else { return };
     let mut columns = Vec::new();
     for _ in 0..count % 40 {

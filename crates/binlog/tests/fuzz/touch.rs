@@ -3,7 +3,7 @@
 use millstream_binlog::{ColumnValue, Decimal, Row};
 
 /// Every value of a validated row can be read and written.
-pub fn touch(row: Row<'_, '_>) {
+pub(crate) fn touch(row: Row<'_, '_>) {
     let mut out = Vec::new();
     for (_, value) in row.values() {
         out.clear();

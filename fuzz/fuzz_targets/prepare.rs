@@ -1,0 +1,8 @@
+//! Answers to COM_STMT_PREPARE.
+#![no_main]
+
+#[path = "../../crates/wire/tests/fuzz/mod.rs"]
+#[allow(dead_code, reason = "the bodies of all targets")]
+mod fuzz;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::prepare::run(data));
