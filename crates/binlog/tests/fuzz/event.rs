@@ -3,30 +3,20 @@
 use std::collections::HashMap;
 
 use millstream_binlog::event::{EventBody, Inflater, PayloadReader};
-use millstream_binlog::{BinlogFile, DecoderOptions, EventDecoder, GtidSet, RowChange, TableSchema};
+use millstream_binlog::{DecoderOptions, EventDecoder, GtidSet, RowChange, TableSchema};
 
 use super::touch::touch;
 
 const MAX_EVENT: usize = 1 << 20;
 const MAX_PAYLOAD: u64 = 4 << 20;
 
-/// `u16 length, bytes` again and again. The length in each header is set right, so that mutations reach the bodies; the
-/// checksum is off until a FORMAT_DESCRIPTION switches it on.
+/// `u16 length, bytes` again and again.
 pub(crate) fn run(data: &[u8]) {
-    as_file(data);
     let mut decoder = EventDecoder::new(DecoderOptions { max_event: MAX_EVENT, stream_checksum: None });
     let mut payloads = PayloadReader::new(MAX_EVENT, MAX_PAYLOAD);
     let mut inflater = Inflater::new(MAX_EVENT);
     let mut tables = HashMap::new();
-    let mut rest = data;
-    while let Some(([low, high], tail)) = rest.split_first_chunk::<2>() {
-        let n = usize::from(u16::from_le_bytes([*low, *high])).min(tail.len());
-        let (head, tail) = tail.split_at(n);
-        rest = tail;
-        let mut raw = head.to_vec();
-        if let Some(slot) = raw.get_mut(9..13) {
-            slot.copy_from_slice(&u32::try_from(n).unwrap().to_le_bytes());
-        }
+    for raw in events(data) {
         let Ok(event) = decoder.decode(&raw).and_then(|e| e.inflate(&mut inflater)) else { continue };
         look(&event.body, &mut tables);
         if let EventBody::TransactionPayload(payload) = event.body
@@ -42,15 +32,24 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-fn as_file(data: &[u8]) {
-    let mut decoder = EventDecoder::new(DecoderOptions { max_event: MAX_EVENT, stream_checksum: None });
-    let Ok(mut file) = BinlogFile::new(data, MAX_EVENT) else { return };
-    while let Ok(Some(raw)) = file.next() {
-        let _ = decoder.decode(raw.bytes).map_err(|e| e.to_string());
-    }
+/// The events in an input. The length in each header is set right, so that mutations reach the bodies; the checksum is
+/// off until a FORMAT_DESCRIPTION switches it on.
+pub(super) fn events(data: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let mut rest = data;
+    std::iter::from_fn(move || {
+        let ([low, high], tail) = rest.split_first_chunk::<2>()?;
+        let n = usize::from(u16::from_le_bytes([*low, *high])).min(tail.len());
+        let (head, tail) = tail.split_at(n);
+        rest = tail;
+        let mut raw = head.to_vec();
+        if let Some(slot) = raw.get_mut(9..13) {
+            slot.copy_from_slice(&u32::try_from(n).unwrap().to_le_bytes());
+        }
+        Some(raw)
+    })
 }
 
-fn look(body: &EventBody<'_>, tables: &mut HashMap<u64, TableSchema>) {
+pub(super) fn look(body: &EventBody<'_>, tables: &mut HashMap<u64, TableSchema>) {
     match body {
         EventBody::TableMap(map) => {
             if let Ok(schema) = map.schema() {

@@ -70,11 +70,11 @@ fn check(row: Row<'_, '_>, packet: &Bytes, schema: &Arc<TableSchema>) {
     assert_eq!(text(row.share(packet, schema).row()), text(row));
 }
 
-fn column(ty: u8, a: u8, b: u8) -> Column {
+pub(super) fn column(ty: u8, a: u8, b: u8) -> Column {
     let unsigned = a & 1 == 1;
     let max_bytes = u32::from(a) << 2 | u32::from(b) << 8;
     let labels = || [String::from("a"), String::from("b")].into();
-    let ty = match ty % 26 {
+    let ty = match ty % 34 {
         0 => ColumnType::TinyInt { unsigned },
         1 => ColumnType::SmallInt { unsigned },
         2 => ColumnType::MediumInt { unsigned },
@@ -99,7 +99,15 @@ fn column(ty: u8, a: u8, b: u8) -> Column {
         22 => ColumnType::Set { labels: labels(), bytes: a },
         23 => ColumnType::Json,
         24 => ColumnType::Geometry,
-        _ => ColumnType::Vector,
+        25 => ColumnType::Vector,
+        26 => ColumnType::VarVector { max_bytes },
+        27 => ColumnType::OldTime { fsp: a },
+        28 => ColumnType::OldDateTime { fsp: a },
+        29 => ColumnType::OldTimestamp { fsp: a },
+        30 => ColumnType::Compressed { length_bytes: a },
+        31 => ColumnType::Uuid,
+        32 => ColumnType::Inet4,
+        _ => ColumnType::Inet6,
     };
     let charset = Charset::from_collation(u16::from(b)).unwrap_or(Charset::Utf8mb4);
     Column { name: "c".into(), ty, nullable: true, charset, collation: u16::from(b) }
