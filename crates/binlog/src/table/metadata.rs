@@ -132,8 +132,15 @@ impl<'a> Definition<'a> {
             enum_labels: None,
             key: None,
         };
+        let mut seen = 0u64;
         while !r.is_empty() {
             let ty = r.u8("optional metadata type")?;
+            // A field of a few bytes may stand for work on every column: once is enough.
+            let bit = 1u64.checked_shl(u32::from(ty)).unwrap_or(0);
+            if seen & bit != 0 {
+                return Err(r.error("optional metadata type", ParseErrorKind::BadTag(ty)));
+            }
+            seen |= bit;
             let n = r.lenenc_len("optional metadata length")?;
             this.optional(ty, r.sub(n, "optional metadata")?)?;
         }

@@ -104,7 +104,10 @@ impl Algorithm {
     }
 
     /// Inflates from `body` into `out`.
-    #[cfg_attr(not(any(feature = "zlib", feature = "zstd")), allow(unused_variables, reason = "nothing inflates"))]
+    #[cfg_attr(
+        not(any(feature = "zlib", feature = "zstd")),
+        allow(unused_variables, clippy::needless_pass_by_ref_mut, reason = "nothing inflates")
+    )]
     pub(super) fn inflate(&mut self, body: &[u8], out: &mut [u8]) -> Result<Step, ParseErrorKind> {
         match &mut self.kind {
             Kind::None => Err(ParseErrorKind::Unsupported),
