@@ -61,5 +61,5 @@ pub use gtid::{Gtid, GtidSet, GtidTextError, Intervals, MariaGtid, MariaGtidList
 pub use header::{EventHeader, EventType};
 pub use position::{Position, PositionTracker};
 pub use row::{Row, RowChange, Rows, SharedRow};
-pub use table::{Charset, CharsetError, Column, ColumnType, SchemaMismatch, TableSchema};
+pub use table::{Charset, CharsetError, Column, ColumnHint, ColumnType, SchemaMismatch, TableSchema};
 pub use value::{ColumnValue, Date, DateTime, Decimal, JsonBinary, Time, Timestamp};

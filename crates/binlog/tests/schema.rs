@@ -98,6 +98,7 @@ fn full_metadata_gives_the_whole_schema() {
     assert!(all["keyless"].key.is_empty() && all["prefixed"].key.is_empty());
 }
 
+/// Bug: 93
 #[test]
 fn minimal_metadata_resolves_to_the_catalogs_schema() {
     let all = catalog();

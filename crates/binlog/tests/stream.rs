@@ -1,4 +1,5 @@
-//! Events as they came over real connections: recordings of dumps against a MySQL 9.7.4 server.
+//! Events as they came over real connections, from recordings of dumps against a MySQL 9.7.4 server, and events made by
+//! hand.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -11,6 +12,16 @@
 )]
 
 mod common;
+#[path = "stream/maria.rs"]
+mod maria;
+#[path = "stream/positions.rs"]
+mod positions;
+#[path = "stream/rows.rs"]
+mod rows;
+#[path = "stream/table_map.rs"]
+mod table_map;
+#[path = "stream/types.rs"]
+mod types;
 
 use std::collections::BTreeMap;
 
@@ -54,6 +65,8 @@ fn count(recording: &str, checksum: Checksum) -> Option<Result<BTreeMap<u8, usiz
     Some(Ok(counts))
 }
 
+/// Conformance: D4
+/// Bug: 78
 #[test]
 fn dumps_decode_with_the_negotiated_checksum() {
     let all = |list: &[(u8, usize)]| list.iter().copied().collect::<BTreeMap<_, _>>();
@@ -68,6 +81,8 @@ fn dumps_decode_with_the_negotiated_checksum() {
     assert_eq!(semi_sync[&4], 5);
 }
 
+/// Conformance: D4
+/// Bug: 77
 #[test]
 fn the_first_rotate_follows_the_negotiation_and_nothing_else_does() {
     // The source has no checksum to say yet: what was agreed on holds.
@@ -86,6 +101,7 @@ fn the_first_rotate_follows_the_negotiation_and_nothing_else_does() {
     decoder.decode(&packets[2]).unwrap();
 }
 
+/// Conformance: D5
 #[test]
 fn heartbeats_name_file_and_position() {
     let mut seen = Vec::new();
@@ -125,6 +141,8 @@ fn decode<T>(ty: u8, body: &[u8], look: impl FnOnce(EventBody<'_>) -> T) -> Resu
     decoder(Checksum::None).decode(&raw).map(|e| look(e.body))
 }
 
+/// Conformance: P3
+/// Bug: 79
 #[test]
 fn file_names_that_lead_elsewhere_are_refused() {
     let long = "x".repeat(513);
@@ -143,6 +161,8 @@ fn file_names_that_lead_elsewhere_are_refused() {
     }
 }
 
+/// Conformance: D5, D9
+/// Bug: 81
 #[test]
 fn positions_over_four_gigabytes_come_whole_in_the_second_heartbeat() {
     let body = [&[1, 8][..], b"bin.0001", &[2, 9, 0xfe], &5_000_000_000u64.to_le_bytes(), &[0]].concat();
@@ -153,6 +173,8 @@ fn positions_over_four_gigabytes_come_whole_in_the_second_heartbeat() {
     assert_eq!(position.unwrap(), 5_000_000_000);
 }
 
+/// Conformance: E13
+/// Bug: 66
 #[test]
 fn a_long_rows_query_is_whole_whatever_its_length_byte_says() {
     let body = [&[144][..], "x".repeat(400).as_bytes()].concat();
@@ -163,6 +185,8 @@ fn a_long_rows_query_is_whole_whatever_its_length_byte_says() {
     assert_eq!(n.unwrap(), 400);
 }
 
+/// Conformance: E2
+/// Bug: 65
 #[test]
 fn a_statement_may_have_bytes_of_any_charset() {
     let sql = [0xd3, 0xc3, 0xbb, 0xa7];
@@ -176,6 +200,8 @@ fn a_statement_may_have_bytes_of_any_charset() {
     .unwrap();
 }
 
+/// Conformance: E3
+/// Bug: 74
 #[test]
 fn gtids_of_every_length_of_body() {
     let uuid = [7; 16];
@@ -206,6 +232,7 @@ fn gtids_of_every_length_of_body() {
     assert!(decode(33, &zero, |_| ()).unwrap_err().is_malformed());
 }
 
+/// Conformance: E11
 #[test]
 fn an_xa_id_prints_as_in_the_servers_statements() {
     let (_, log) = common::fixtures().into_iter().find(|(name, _)| name == "xa").unwrap();

@@ -136,6 +136,21 @@ mod tests {
         assert_eq!(parse("5.2.2-a_drop6p13-debug-log", 19).unwrap_err().kind, ParseErrorKind::Unsupported);
     }
 
+    /// Bug: 76
+    #[test]
+    fn an_undefined_algorithm_is_none_and_unknown_ones_are_errors() {
+        let checksum = |algorithm| {
+            let mut body = body("8.4.0", 19);
+            body.extend_from_slice(&[algorithm, 1, 2, 3, 4]);
+            FormatDescription::parse(Reader::new(&body)).map(|f| f.checksum)
+        };
+        assert_eq!(checksum(0), Ok(Checksum::None));
+        assert_eq!(checksum(1), Ok(Checksum::Crc32));
+        assert_eq!(checksum(255), Ok(Checksum::None));
+        assert_eq!(checksum(2).unwrap_err().kind, ParseErrorKind::BadTag(2));
+    }
+
+    /// Bug: 78
     #[test]
     fn checksums_begin_with_5_6_1_and_mariadb_5_3() {
         for (version, known) in [

@@ -1,6 +1,6 @@
 use millstream_wire::codec::{ParseError, ParseErrorKind, Reader};
 
-use crate::gtid::MariaGtid;
+use crate::gtid::{MariaGtid, MariaGtidList};
 
 /// MariaDB's GTID_LIST (163): the last GTIDs that earlier files hold, per domain and server (`Gtid_list_log_event`).
 ///
@@ -27,6 +27,12 @@ impl<'a> GtidList<'a> {
             return Err(ParseError::new("gtid list count", ParseErrorKind::BadLength, left));
         }
         Ok(Self { flags: high >> 4, entries })
+    }
+
+    /// The state of the log before the file.
+    #[must_use]
+    pub fn state(&self) -> MariaGtidList {
+        self.iter().collect()
     }
 
     /// The GTIDs as they lie in the event. A domain comes once for each server that wrote to it, the last writer at its

@@ -119,6 +119,7 @@ impl GtidEvent {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
 mod tests {
     use super::*;
 
@@ -140,5 +141,94 @@ mod tests {
         assert_eq!(signed(&mut Reader::new(&[0x02]), "v").unwrap(), -1);
         assert_eq!(signed(&mut Reader::new(&[0x04]), "v").unwrap(), 1);
         assert!(varint(&mut Reader::new(&[0xff, 1]), "v").is_err());
+    }
+
+    /// The shortest varint.
+    fn put(n: u64, out: &mut Vec<u8>) {
+        for more in 0..8usize {
+            if n < 1 << (7 * (more + 1)) {
+                let low = (n << (more + 1)) | ((1 << more) - 1);
+                return out.extend_from_slice(&low.to_le_bytes()[..=more]);
+            }
+        }
+        out.push(0xff);
+        out.extend_from_slice(&n.to_le_bytes());
+    }
+
+    /// A message of `(field, values)`.
+    fn message(must_know: u64, fields: &[(u64, Vec<u64>)]) -> Vec<u8> {
+        let mut rest = Vec::new();
+        put(must_know, &mut rest);
+        for (id, values) in fields {
+            put(*id, &mut rest);
+            values.iter().for_each(|v| put(*v, &mut rest));
+        }
+        // Version 1; the size counts itself, in one byte.
+        let mut out = vec![2];
+        put(rest.len() as u64 + 2, &mut out);
+        assert_eq!(out.len(), 2);
+        [out, rest].concat()
+    }
+
+    fn zigzag(n: u64) -> u64 {
+        n << 1
+    }
+
+    /// Conformance: E3
+    /// Bug: 74, 75
+    #[test]
+    fn a_tagged_gtid_has_all_its_fields_and_those_of_later_servers_do_not_harm_it() {
+        let uuid: Vec<u64> = (0..16).map(|i| 0xf8 + i / 2).collect();
+        let tag = vec![3, 0];
+        let base = vec![(0, vec![1]), (1, uuid.clone()), (2, vec![zigzag(7)])];
+        let parse = |bytes: &[u8]| GtidEvent::parse_tagged(Reader::new(bytes));
+
+        let event = parse(&message(2, &base)).unwrap();
+        let gtid = event.gtid.unwrap().to_string();
+        assert_eq!(gtid, "f8f8f9f9-fafa-fbfb-fcfc-fdfdfefeffff:7");
+
+        // The tag's bytes are no varints: they are put in by hand.
+        let mut tagged = message(3, &[&base[..], &[(3, tag)]].concat());
+        tagged.truncate(tagged.len() - 1);
+        tagged.extend_from_slice(b"t_1");
+        tagged[1] += 4;
+        assert_eq!(parse(&tagged).unwrap().gtid.unwrap().to_string(), gtid.replace(":7", ":t_1:7"));
+
+        let more = [
+            (4, vec![zigzag(5)]),
+            (5, vec![zigzag(6)]),
+            (6, vec![1_700_000_000_000_000]),
+            (7, vec![1_600_000_000_000_000]),
+            (8, vec![5_000_000_000]),
+            (9, vec![90_704]),
+            (10, vec![80_040]),
+            (11, vec![u64::MAX]),
+        ];
+        let all = [&base[..], &more].concat();
+        let event = parse(&message(11, &all)).unwrap();
+        assert_eq!((event.flags, event.last_committed, event.sequence_number), (1, 5, 6));
+        assert_eq!(event.immediate_commit_micros, 1_700_000_000_000_000);
+        assert_eq!(event.original_commit_micros, 1_600_000_000_000_000);
+        assert_eq!(event.transaction_length, 5_000_000_000);
+
+        // A field of a later server: it must be known, or it may be left out with all that follows.
+        let later = [&all[..], &[(12, vec![1, 2, 3])]].concat();
+        assert_eq!(parse(&message(12, &later)).unwrap_err().kind, ParseErrorKind::Unsupported);
+        assert_eq!(parse(&message(11, &later)).unwrap().transaction_length, 5_000_000_000);
+
+        for (bad, kind) in [
+            (message(2, &[(1, uuid.clone()), (0, vec![1])]), ParseErrorKind::BadLength),
+            (message(2, &[(1, uuid.clone()), (2, vec![0])]), ParseErrorKind::BadLength),
+            (message(2, &[(1, uuid), (2, vec![1])]), ParseErrorKind::BadLength),
+            (message(2, &[(1, vec![256; 16])]), ParseErrorKind::BadLength),
+            ([&[4][..], &message(2, &base)[1..]].concat(), ParseErrorKind::Unsupported),
+            ([&message(2, &base)[..], &[0]].concat(), ParseErrorKind::BadLength),
+        ] {
+            assert_eq!(parse(&bad).unwrap_err().kind, kind, "{bad:02x?}");
+        }
+        let whole = message(11, &all);
+        for end in 0..whole.len() {
+            assert!(parse(&whole[..end]).is_err(), "{end}");
+        }
     }
 }

@@ -3,8 +3,8 @@ use core::fmt;
 use millstream_wire::codec::{ParseError, ParseErrorKind, Reader};
 
 use crate::error::{Error, Place};
-use crate::table::TableSchema;
 use crate::table::metadata::{Definition, UNKNOWN_COLLATION};
+use crate::table::{ColumnHint, TableSchema, hints};
 
 /// TABLE_MAP: the table that the following row events name by its id (`Table_map_event`). Only the names are parsed;
 /// the columns wait until [`schema`](Self::schema) or [`resolve`](Self::resolve).
@@ -67,6 +67,16 @@ impl<'a> TableMap<'a> {
         let resolved =
             definition.resolve(self.database, self.table, catalog).map_err(|e| self.error(e, &definition))?;
         resolved.map_err(Error::from)
+    }
+
+    /// What the map says of its columns beyond what their values need, in their order.
+    ///
+    /// # Errors
+    /// Metadata that does not fit the columns.
+    pub fn hints(&self) -> Result<Vec<ColumnHint>, Error> {
+        let definition =
+            Definition::parse(Reader::new(self.columns), self.mariadb).map_err(|e| self.place.malformed(e))?;
+        hints(&definition).map_err(|e| self.place.malformed(e))
     }
 
     #[cold]

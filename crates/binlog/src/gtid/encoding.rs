@@ -85,6 +85,8 @@ mod tests {
 
     const U: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
 
+    /// Conformance: D2, E4
+    /// Bug: 75, 90
     #[test]
     fn plain_and_tagged_layouts() {
         let plain: GtidSet = format!("{U}:1-3").parse().unwrap();

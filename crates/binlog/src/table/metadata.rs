@@ -10,39 +10,39 @@ use super::{Charset, Column, ColumnType, SchemaMismatch, TableSchema};
 const MAX_COLUMNS: usize = 4096;
 
 /// `enum_field_types`, as far as a TABLE_MAP can hold it.
-mod code {
-    pub(super) const TINY: u8 = 1;
-    pub(super) const SHORT: u8 = 2;
-    pub(super) const LONG: u8 = 3;
-    pub(super) const FLOAT: u8 = 4;
-    pub(super) const DOUBLE: u8 = 5;
-    pub(super) const LONGLONG: u8 = 8;
-    pub(super) const OLD_TIMESTAMP: u8 = 7;
-    pub(super) const INT24: u8 = 9;
-    pub(super) const DATE: u8 = 10;
-    pub(super) const OLD_TIME: u8 = 11;
-    pub(super) const OLD_DATETIME: u8 = 12;
-    pub(super) const YEAR: u8 = 13;
-    pub(super) const NEWDATE: u8 = 14;
-    pub(super) const VARCHAR: u8 = 15;
-    pub(super) const BIT: u8 = 16;
-    pub(super) const TIMESTAMP2: u8 = 17;
-    pub(super) const DATETIME2: u8 = 18;
-    pub(super) const TIME2: u8 = 19;
-    pub(super) const BLOB_COMPRESSED: u8 = 140;
-    pub(super) const VARCHAR_COMPRESSED: u8 = 141;
-    pub(super) const VECTOR: u8 = 242;
-    pub(super) const JSON: u8 = 245;
-    pub(super) const NEWDECIMAL: u8 = 246;
-    pub(super) const ENUM: u8 = 247;
-    pub(super) const SET: u8 = 248;
-    pub(super) const TINY_BLOB: u8 = 249;
-    pub(super) const MEDIUM_BLOB: u8 = 250;
-    pub(super) const LONG_BLOB: u8 = 251;
-    pub(super) const BLOB: u8 = 252;
-    pub(super) const VAR_STRING: u8 = 253;
-    pub(super) const STRING: u8 = 254;
-    pub(super) const GEOMETRY: u8 = 255;
+pub(super) mod code {
+    pub(crate) const TINY: u8 = 1;
+    pub(crate) const SHORT: u8 = 2;
+    pub(crate) const LONG: u8 = 3;
+    pub(crate) const FLOAT: u8 = 4;
+    pub(crate) const DOUBLE: u8 = 5;
+    pub(crate) const LONGLONG: u8 = 8;
+    pub(crate) const OLD_TIMESTAMP: u8 = 7;
+    pub(crate) const INT24: u8 = 9;
+    pub(crate) const DATE: u8 = 10;
+    pub(crate) const OLD_TIME: u8 = 11;
+    pub(crate) const OLD_DATETIME: u8 = 12;
+    pub(crate) const YEAR: u8 = 13;
+    pub(crate) const NEWDATE: u8 = 14;
+    pub(crate) const VARCHAR: u8 = 15;
+    pub(crate) const BIT: u8 = 16;
+    pub(crate) const TIMESTAMP2: u8 = 17;
+    pub(crate) const DATETIME2: u8 = 18;
+    pub(crate) const TIME2: u8 = 19;
+    pub(crate) const BLOB_COMPRESSED: u8 = 140;
+    pub(crate) const VARCHAR_COMPRESSED: u8 = 141;
+    pub(crate) const VECTOR: u8 = 242;
+    pub(crate) const JSON: u8 = 245;
+    pub(crate) const NEWDECIMAL: u8 = 246;
+    pub(crate) const ENUM: u8 = 247;
+    pub(crate) const SET: u8 = 248;
+    pub(crate) const TINY_BLOB: u8 = 249;
+    pub(crate) const MEDIUM_BLOB: u8 = 250;
+    pub(crate) const LONG_BLOB: u8 = 251;
+    pub(crate) const BLOB: u8 = 252;
+    pub(crate) const VAR_STRING: u8 = 253;
+    pub(crate) const STRING: u8 = 254;
+    pub(crate) const GEOMETRY: u8 = 255;
 }
 
 const BINARY_COLLATION: u16 = 63;
@@ -99,6 +99,10 @@ pub(crate) struct Definition<'a> {
     enum_labels: Option<Vec<Vec<&'a [u8]>>>,
     /// Column and prefix length (0: the whole column).
     key: Option<Vec<(usize, u64)>>,
+    /// Not decoded: rows do not need them.
+    pub(super) geometry_types: Option<&'a [u8]>,
+    pub(super) visible: Option<&'a [u8]>,
+    pub(super) dimensions: Option<&'a [u8]>,
 }
 
 impl<'a> Definition<'a> {
@@ -131,6 +135,9 @@ impl<'a> Definition<'a> {
             set_labels: None,
             enum_labels: None,
             key: None,
+            geometry_types: None,
+            visible: None,
+            dimensions: None,
         };
         let mut seen = 0u64;
         while !r.is_empty() {
@@ -151,6 +158,11 @@ impl<'a> Definition<'a> {
     pub(crate) fn unknown_collation(&self) -> Option<u16> {
         let lists = [&self.charsets, &self.enum_charsets];
         lists.into_iter().flatten().flatten().copied().find(|id| *id != 0 && Charset::from_collation(*id).is_none())
+    }
+
+    /// Type codes of the columns.
+    pub(super) fn codes(&self) -> impl Iterator<Item = u8> {
+        self.physical.iter().map(|p| p.code)
     }
 
     fn count(&self, which: fn(Physical) -> bool) -> usize {
@@ -196,7 +208,10 @@ impl<'a> Definition<'a> {
             }
             10 => self.enum_charsets = Some(default_charset(r, self.count(Physical::is_enum_or_set))?),
             11 => self.enum_charsets = Some(column_charsets(r, self.count(Physical::is_enum_or_set))?),
-            // 7 geometry types, 12 visibility, 13 vector dimensions: rows do not need them. Others: newer servers.
+            7 => self.geometry_types = Some(r.rest()),
+            12 => self.visible = Some(r.rest()),
+            13 => self.dimensions = Some(r.rest()),
+            // Newer servers.
             _ => {}
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 mod charset;
 mod collations;
+mod hint;
 mod mismatch;
 mod multi_byte;
 mod schema;
@@ -10,5 +11,7 @@ mod single_byte;
 pub(crate) mod metadata;
 
 pub use charset::{Charset, CharsetError};
+pub use hint::ColumnHint;
+pub(crate) use hint::hints;
 pub use mismatch::SchemaMismatch;
 pub use schema::{Column, ColumnType, TableSchema};
