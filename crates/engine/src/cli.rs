@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::binlog_cmd;
+use crate::binlog_cmd::{self, BinlogArgs};
 use crate::config::{Config, Sink, Until};
 use crate::pipeline::{self, Report, RunErrorKind, RunOptions};
 use crate::preflight;
@@ -27,8 +27,8 @@ pub enum Command {
     Run(RunArgs),
     /// Look at source, tables and sink without changing anything, and print what a run will do
     Check(CheckArgs),
-    /// Print or count the events of binlog files
-    Binlog(BinlogArgs),
+    /// Show, filter or count the events of binlog files or of a server's log
+    Binlog(Box<BinlogArgs>),
 }
 
 /// `millstream run`.
@@ -58,33 +58,6 @@ pub struct CheckArgs {
     /// Form of the log on stderr
     #[arg(long, value_enum, default_value_t)]
     pub log_format: LogFormat,
-}
-
-/// `millstream binlog`.
-#[derive(Debug, Args)]
-pub struct BinlogArgs {
-    /// Binlog files, read one after the other
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// One line per event, one JSON object per line, or nothing (decodes and checks all the same)
-    #[arg(long, value_enum, default_value_t)]
-    pub format: EventFormat,
-    /// Counts at the end: events by type, rows, values, what was passed over and by which rule, speed
-    #[arg(long)]
-    pub stats: bool,
-}
-
-/// Form of printed events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-#[allow(clippy::exhaustive_enums, reason = "the binary handles every form")]
-pub enum EventFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// For programs.
-    Json,
-    /// Nothing.
-    None,
 }
 
 /// Form of the log on stderr.
@@ -216,20 +189,21 @@ fn check(args: &CheckArgs) -> Result<(), Failure> {
 }
 
 fn binlog(args: &BinlogArgs) -> Result<(), Failure> {
-    let format = match args.format {
-        EventFormat::Text => binlog_cmd::Format::Text,
-        EventFormat::Json => binlog_cmd::Format::Json,
-        EventFormat::None => binlog_cmd::Format::None,
-    };
+    let told = |e: &binlog_cmd::Error| Failure::new(if e.is_usage() { REFUSED } else { FAILED }, e);
+    let options = args.options().map_err(|e| told(&e))?;
     let mut out = io::BufWriter::with_capacity(256 << 10, io::stdout().lock());
-    match binlog_cmd::run(&args.files, format, args.stats, &mut out) {
-        Ok(_) => Ok(()),
-        Err(e) if e.is_broken_pipe() => Ok(()),
-        Err(e) => {
+    let (summary, result) = binlog_cmd::run(&options, &mut out);
+    for note in &summary.notes {
+        // Without stderr there is nobody to tell.
+        let _unwritten = writeln!(io::stderr().lock(), "note: {note}");
+    }
+    match result {
+        Err(e) if !e.is_broken_pipe() => {
             // What was printed before the fault stays readable.
             ignore_closed(out.flush()).map_err(|e| Failure::new(FAILED, &e))?;
-            Err(Failure::new(FAILED, &e))
+            Err(told(&e))
         }
+        _ => Ok(()),
     }
 }
 
@@ -284,7 +258,7 @@ mod tests {
         assert!(wrong.to_string().contains("current | a GTID set | FILE:POS"), "{wrong}");
         let cli = Cli::try_parse_from(["millstream", "binlog", "a", "b", "--format", "json", "--stats"]).unwrap();
         let Command::Binlog(args) = cli.command else { panic!() };
-        assert_eq!((args.files.len(), args.format, args.stats), (2, EventFormat::Json, true));
+        assert_eq!((args.sources.len(), args.format, args.stats), (2, binlog_cmd::Format::Json, true));
         for bad in [&["millstream"][..], &["millstream", "binlog"], &["millstream", "check"], &["millstream", "x"]] {
             assert_eq!(Cli::try_parse_from(bad).unwrap_err().exit_code(), 2, "{bad:?}");
         }

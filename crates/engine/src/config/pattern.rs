@@ -71,7 +71,13 @@ impl Pattern {
     /// Whether it means `database`.`table`.
     #[must_use]
     pub fn matches(&self, database: &str, table: &str, case: NameCase) -> bool {
-        glob(&self.database, database, case) && glob(&self.table, table, case)
+        self.matches_database(database, case) && glob(&self.table, table, case)
+    }
+
+    /// Whether it may mean some table of `database`.
+    #[must_use]
+    pub fn matches_database(&self, database: &str, case: NameCase) -> bool {
+        glob(&self.database, database, case)
     }
 }
 
@@ -139,7 +145,7 @@ impl TablePatterns {
     /// Whether some table of `database` may be captured: for statements that name a whole database.
     #[must_use]
     pub fn may_capture_in(&self, database: &str, case: NameCase) -> bool {
-        !is_system(database) && self.include.iter().any(|p| glob(&p.database, database, case))
+        !is_system(database) && self.include.iter().any(|p| p.matches_database(database, case))
     }
 }
 

@@ -181,8 +181,13 @@ pub fn classify(sql: &[u8], sql_mode: u64) -> Classified {
 /// Classifies the statement of a QUERY event in its own character set and SQL mode.
 #[must_use]
 pub fn classify_query(query: &Query<'_>) -> Classified {
-    let charset = query.status.client_charset().and_then(Charset::from_collation);
-    classify(&utf8(query.sql, charset), query.status.sql_mode().unwrap_or(0))
+    classify(&statement_text(query), query.status.sql_mode().unwrap_or(0))
+}
+
+/// The statement of a QUERY event in UTF-8, as far as its character set is known.
+#[must_use]
+pub fn statement_text<'a>(query: &Query<'a>) -> Cow<'a, [u8]> {
+    utf8(query.sql, query.status.client_charset().and_then(Charset::from_collation))
 }
 
 /// The server writes some names in UTF-8 whatever the client's character set, so valid UTF-8 is taken for what it is.
