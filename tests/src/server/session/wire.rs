@@ -14,7 +14,7 @@ use millstream_wire::connect::{Action, Connect, Login};
 use millstream_wire::flags::CapabilityFlags;
 use millstream_wire::packet::{MAX_PACKET, PacketCodec};
 use millstream_wire::query::{QueryEvent, ResultReader};
-use millstream_wire::{ColumnDefinition, Row, RowFormat, Value, command, connect};
+use millstream_wire::{ColumnDefinition, Row, RowFormat, command, connect};
 
 use super::SessionError;
 
@@ -129,11 +129,10 @@ impl Session {
 
 /// A row as the mysql program shows it.
 fn texts(row: &Row) -> Result<Vec<String>, SessionError> {
-    let text = |value| match value {
-        Ok(Value::Null) => Ok("NULL".to_owned()),
-        Ok(Value::Bytes(bytes)) => Ok(String::from_utf8_lossy(bytes).into_owned()),
-        Ok(other) => Err(SessionError::new(format!("{other:?} in a text row"))),
+    let text = |text| match text {
+        Ok(None) => Ok("NULL".to_owned()),
+        Ok(Some(bytes)) => Ok(String::from_utf8_lossy(bytes).into_owned()),
         Err(error) => Err(SessionError::new(format!("a row that does not parse: {error}"))),
     };
-    row.values().map(text).collect()
+    row.texts().map(text).collect()
 }
