@@ -167,7 +167,9 @@ impl Error {
     /// needs an id and a uuid of its own, or they end each other's dumps for ever: back off.
     #[must_use]
     pub fn is_duplicate_replica(&self) -> bool {
-        const SAME_ID: &str = "with the same server_uuid/server_id";
+        // "… with the same server_uuid/server_id as this replica has connected …"; newer MariaDBs: "… with the same
+        // server_id is already connected".
+        const SAME_ID: &str = "with the same server_";
         self.dump_error(|m| m.contains(SAME_ID))
             // ER_SLAVE_SAME_ID of MariaDB; the number is another error of MySQL.
             || self.server_error().is_some_and(|e| e.code == 4052 && e.message.contains(SAME_ID))
@@ -201,6 +203,7 @@ impl Error {
         self.dump_error(says(&[
             "impossible position",
             "position > file size",
+            "position < 4",
             "bogus data in log event",
             "binlog truncated in the middle of event",
             // What the bytes inside an event look like when they are read as a header. A dump takes events of up
@@ -380,6 +383,7 @@ mod tests {
             ),
             ("position", "Client requested source to start replication from position > file size"),
             ("position", "Client requested master to start replication from impossible position"),
+            ("position", "Client requested source to start replication from position < 4"),
             ("position", "bogus data in log event"),
             ("position", "binlog truncated in the middle of event; consider out of disk space on master"),
             ("position", "log event entry exceeded max_allowed_packet; Increase max_allowed_packet on source"),
@@ -419,8 +423,14 @@ mod tests {
             }
         }
         assert!(!server(1064, "purged").is_position_lost());
-        let same = "A slave with the same server_uuid/server_id as this slave has connected to the master";
-        assert!(server(4052, same).is_duplicate_replica() && !server(4052, "another error").is_duplicate_replica());
+        for same in [
+            "A slave with the same server_uuid/server_id as this slave has connected to the master",
+            "A slave with the same server_id is already connected; the first event '.' at 4, …",
+        ] {
+            let e = server(4052, same);
+            assert!(e.is_duplicate_replica() && e.is_retryable() && !e.is_connection_usable(), "{e}");
+        }
+        assert!(!server(4052, "another error").is_duplicate_replica());
     }
 
     #[test]

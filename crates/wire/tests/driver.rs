@@ -492,7 +492,7 @@ async fn semi_sync_events_are_acknowledged_and_counted_from_one_again() {
         s.send(&[0xfe, 0, 0, 2, 0]).await;
     })
     .await;
-    let mut stream = c.dump(BinlogDump { semi_sync: true, non_blocking: true, ..dump() }).await.unwrap();
+    let mut stream = c.dump(BinlogDump { semi_sync: true, ..dump() }).await.unwrap();
     for n in 1..=6 {
         assert_eq!(stream.next().await.unwrap().unwrap()[..], event(n));
         assert_eq!(stream.wants_ack(), n == 2 || n == 5);
@@ -500,7 +500,8 @@ async fn semi_sync_events_are_acknowledged_and_counted_from_one_again() {
             stream.acknowledge("b.000001", u64::from(n) | 1 << 32).await.unwrap();
         }
     }
-    assert!(stream.next().await.unwrap().is_none());
+    let e = stream.next().await.unwrap_err();
+    assert!(e.to_string().contains("the server ended the dump"), "{e}");
     server.await.unwrap();
 }
 

@@ -3,3 +3,4 @@
 //! Tests run beside each other on the shared servers: each uses users and databases of its own, named after itself.
 
 mod auth;
+mod dump;

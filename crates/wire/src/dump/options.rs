@@ -59,7 +59,8 @@ pub struct BinlogDump {
     pub register: bool,
     /// Take part in semi-synchronous replication: a commit on the source waits until a replica acknowledges. Off by
     /// default. Whoever turns it on acknowledges each event that asks for it, or the source's commits wait until
-    /// `rpl_semi_sync_source_timeout`.
+    /// `rpl_semi_sync_source_timeout`. Not for a non-blocking dump: nobody should wait for a replica that leaves, and
+    /// MariaDB since 10.11 never ends it.
     pub semi_sync: bool,
     /// MariaDB: send ANNOTATE_ROWS, the statements that made rows. MySQL sends its ROWS_QUERY unasked.
     pub annotate_rows: bool,
@@ -139,10 +140,13 @@ impl BinlogDump {
     /// The command that begins the dump.
     ///
     /// # Errors
-    /// A server id of 0, a position beyond 4 GiB, or a start that servers of this version do not know.
+    /// A server id of 0, a position beyond 4 GiB, semi-sync in a non-blocking dump, or a start that servers of this version do not know.
     pub fn request(&self, version: ServerVersion) -> Result<Vec<u8>, Error> {
         if self.server_id == 0 {
             return Err(Error::usage("server_id 0 cannot replicate: choose one between 1 and 4294967295"));
+        }
+        if self.semi_sync && self.non_blocking {
+            return Err(Error::usage("a dump that ends at the end of the log cannot be semi-synchronous"));
         }
         let mut flags = 0;
         if self.non_blocking {
@@ -284,6 +288,7 @@ mod tests {
             (BinlogDump { server_id: 0, ..dump() }, NEW, "server_id 0"),
             (BinlogDump { start: at(1 << 32), ..dump() }, NEW, "beyond 4 GiB"),
             (BinlogDump { start: at(1 << 32), ..dump() }, MARIA, "beyond 4 GiB"),
+            (BinlogDump { semi_sync: true, ..maria() }, MARIA, "cannot be semi-synchronous"),
             (dump(), MARIA, "MariaDB has no sets"),
             (maria(), NEW, "MySQL has none"),
             (BinlogDump { start: tagged.clone(), ..dump() }, "8.0.44", "before 8.3"),
