@@ -9,6 +9,8 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "driver/allocations.rs"]
+mod allocations;
 #[path = "driver/compressed.rs"]
 mod compressed;
 #[path = "driver/results.rs"]

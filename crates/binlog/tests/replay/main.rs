@@ -11,6 +11,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod allocations;
 #[path = "../common/mod.rs"]
 mod common;
 mod final_state;
