@@ -2,6 +2,8 @@
 
 mod epoch;
 mod rows;
+#[cfg(test)]
+mod tests;
 mod transaction;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,150 @@
+#![allow(clippy::arithmetic_side_effects, clippy::cast_possible_truncation, reason = "small numbers")]
+
+use millstream_binlog::event::Checksum;
+use millstream_binlog::{DecoderOptions, GtidSet};
+
+use super::*;
+use crate::merge::Rules;
+use crate::pipeline::output::Sequence;
+
+struct Nothing;
+
+impl Wanted for Nothing {
+    fn wants(&self, _: &str, _: &str) -> bool {
+        false
+    }
+}
+
+/// A core that captures no table.
+fn core() -> Core {
+    let options = DecoderOptions { stream_checksum: Some(Checksum::None), ..DecoderOptions::default() };
+    let outputs = Outputs {
+        pipeline: 1,
+        era: 1,
+        targets: Vec::new(),
+        sequence: Sequence::new(1),
+        flush_bytes: 1 << 20,
+        uploads: Vec::new(),
+        lines: Vec::new(),
+        emitted: false,
+        rows_sent: 0,
+        rows_collapsed: 0,
+    };
+    Core::new(
+        EventDecoder::new(options),
+        Vec::new(),
+        Merge::new(GtidSet::new(), None, Rules::default()),
+        Delivery::new(1, 1),
+        outputs,
+        BTreeSet::new(),
+        Coordinate { gtids: GtidSet::new(), partial: None },
+        Box::new(Nothing),
+        NameCase::Sensitive,
+    )
+}
+
+/// An event, its end 100 bytes behind the last.
+fn event(ty: u8, flags: u16, log_pos: u32, body: &[u8]) -> Bytes {
+    let mut raw = vec![0; 19];
+    raw[4] = ty;
+    raw[13..17].copy_from_slice(&log_pos.to_le_bytes());
+    raw[17..19].copy_from_slice(&flags.to_le_bytes());
+    raw.extend_from_slice(body);
+    let length = raw.len() as u32;
+    raw[9..13].copy_from_slice(&length.to_le_bytes());
+    Bytes::from(raw)
+}
+
+fn rotate(file: &str) -> Bytes {
+    event(4, 0x20, 0, &[&4u64.to_le_bytes()[..], file.as_bytes()].concat())
+}
+
+fn gtid(number: u64, log_pos: u32) -> Bytes {
+    event(33, 0, log_pos, &[&[0][..], &[7; 16], &number.to_le_bytes()].concat())
+}
+
+fn table_map(id: u32) -> Bytes {
+    event(19, 0, 300, &[&id.to_le_bytes()[..], &[0, 0, 1, 0, 1, b'd', 0, 1, b't', 0, 1, 3, 0, 0]].concat())
+}
+
+/// Ids of tables are forgotten at the next file, and before they are too many to keep; never inside a transaction.
+///
+/// Bug: 86
+#[test]
+fn table_maps_do_not_pile_up() {
+    let mut core = core();
+    core.event(&rotate("binlog.000001")).unwrap();
+    let mut most = 0;
+    for number in 1..=25_000u32 {
+        core.event(&gtid(u64::from(number), 200)).unwrap();
+        let before = core.maps.len();
+        core.event(&table_map(number)).unwrap();
+        assert_eq!(core.maps.len(), before + 1);
+        core.event(&event(16, 0, 400, &[0; 8])).unwrap();
+        most = most.max(core.maps.len());
+    }
+    assert_eq!(most, TABLE_MAPS);
+    core.event(&rotate("binlog.000002")).unwrap();
+    assert!(core.maps.is_empty());
+}
+
+/// Conformance: E12, E14, E15
+/// Bug: 87, 88
+#[test]
+fn what_says_nothing_about_rows_is_skipped_and_counted_by_its_rule() {
+    let mut core = core();
+    core.event(&rotate("binlog.000001")).unwrap();
+    let skipped = [
+        (5, vec![1; 9], "statement-context"),
+        (13, vec![0; 16], "statement-context"),
+        (14, vec![1, 0, 0, 0, b'v', 1], "statement-context"),
+        (17, vec![0; 8], "load-data-block"),
+        (29, vec![1, b'S'], "rows_query"),
+        (36, vec![0; 40], "group-replication"),
+        (37, vec![0; 52], "group-replication"),
+        (100, vec![0; 900], "aurora"),
+        (161, vec![1, 0, 0, 0, b'b'], "binlog-checkpoint"),
+        (164, vec![0; 17], "start-encryption"),
+    ];
+    for (ty, body, rule) in &skipped {
+        let before = core.report.skipped.get(rule).copied().unwrap_or(0);
+        core.event(&event(*ty, 0, 200, body)).unwrap();
+        assert_eq!(core.report.skipped.get(rule), Some(&(before + 1)), "{ty}");
+    }
+}
+
+/// Conformance: E3
+#[test]
+fn what_the_engine_cannot_follow_stops_it_by_name() {
+    let maria_gtid = [&[1, 0, 0, 0, 0, 0, 0, 0][..], &[0; 11]].concat();
+    let rows = [5, 0, 0, 0, 0, 0, 1, 0, 1, 1, 0x81, 5];
+    for (ty, body, text) in [
+        (162, &maria_gtid[..], "the engine cannot follow a MARIADB_GTID (162) event"),
+        (166, &rows, "the engine cannot follow a WRITE_ROWS_COMPRESSED_V1 (166) event"),
+        (20, &rows, "PRE_GA_WRITE_ROWS (20) event ending at log position 200: a row event of a 5.1 pre-release"),
+        (172, &rows, "a row event in fragments (binlog_row_event_fragment_threshold) is not supported"),
+        (60, &rows, "unknown event type without the IGNORABLE flag"),
+        (26, &[1, 0, 1, b'x'], "the source says that its binlog lacks events (incident 1: \"x\")"),
+        (34, &[0; 25], "a transaction without a GTID"),
+    ] {
+        let mut core = core();
+        core.event(&rotate("binlog.000001")).unwrap();
+        let error = core.event(&event(ty, 0, 200, body)).unwrap_err().to_string();
+        assert!(error.contains(text) && error.contains("binlog.000001:"), "{ty}: {error}");
+    }
+}
+
+/// A position beyond 4 GiB, where headers have wrapped.
+///
+/// Conformance: D9
+/// Bug: 81
+#[test]
+fn the_position_has_64_bits() {
+    let mut core = core();
+    core.event(&rotate("binlog.000001")).unwrap();
+    for (number, log_pos) in [(1, 3 << 30), (2, u32::MAX - 10), (3, 90), (4, 3 << 30), (5, 7)] {
+        core.event(&gtid(number, log_pos)).unwrap();
+        core.event(&event(16, 0, log_pos + 1, &[0; 8])).unwrap();
+    }
+    assert_eq!(core.position().offset, (2 << 32) + 8);
+}
