@@ -28,6 +28,8 @@ fn wait_for_rows(rig: &Rig, engine: &Engine, database: &str, table: &str, rows: 
     }
 }
 
+/// Conformance: P1
+/// Bug: 85
 #[test]
 fn a_connection_cut_inside_a_transaction_at_many_offsets_loses_and_doubles_nothing() {
     let Some(server) = server::shared() else { return };

@@ -183,6 +183,8 @@ mod tests {
         out
     }
 
+    /// Conformance: W8
+    /// Bug: 82
     #[test]
     fn exact_multiples_end_with_an_empty_frame() {
         for (len, headers) in

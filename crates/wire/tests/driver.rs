@@ -531,6 +531,8 @@ async fn small_events_of_one_read_share_its_buffer() {
     server.await.unwrap();
 }
 
+/// Conformance: D5
+/// Bug: 84
 #[tokio::test]
 async fn a_silent_dump_is_given_up() {
     let (c, server) = connected(4096, |mut s| async move {
