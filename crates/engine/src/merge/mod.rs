@@ -460,4 +460,6 @@ impl<R> Merge<R> {
 }
 
 #[cfg(test)]
+mod allocations;
+#[cfg(test)]
 mod tests;
