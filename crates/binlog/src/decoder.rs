@@ -136,9 +136,10 @@ impl EventDecoder {
             EventType::TABLE_MAP => {
                 TableMap::parse(self.post_headers.table_map, self.mariadb, r, place).map(EventBody::TableMap)
             }
-            EventType::WRITE_ROWS | EventType::UPDATE_ROWS | EventType::DELETE_ROWS => {
-                RowsEvent::parse(ty, 6, r, place).map(EventBody::Rows)
-            }
+            EventType::WRITE_ROWS
+            | EventType::UPDATE_ROWS
+            | EventType::DELETE_ROWS
+            | EventType::PARTIAL_UPDATE_ROWS => RowsEvent::parse(ty, 6, r, place).map(EventBody::Rows),
             EventType::WRITE_ROWS_V1 | EventType::UPDATE_ROWS_V1 | EventType::DELETE_ROWS_V1 => {
                 let id_len = if self.post_headers.rows_v1 == 6 { 4 } else { 6 };
                 RowsEvent::parse(ty, id_len, r, place).map(EventBody::Rows)
@@ -155,7 +156,6 @@ impl EventDecoder {
             EventType::PREVIOUS_GTIDS => Ok(EventBody::PreviousGtids(PreviousGtids::new(body))),
             EventType::STOP => Ok(EventBody::Stop),
             EventType::ROWS_QUERY => rows_query(r).map(EventBody::RowsQuery),
-            EventType::PARTIAL_UPDATE_ROWS => partial_update(r),
             EventType::INCIDENT => incident(r),
             EventType::EXECUTE_LOAD_QUERY => {
                 Query::parse(self.post_headers.query, 13, r).map(EventBody::ExecuteLoadQuery)
@@ -254,10 +254,6 @@ fn checkpoint(mut r: Reader<'_>) -> Result<&str, ParseError> {
     let mut name = r.sub(usize::try_from(n).unwrap_or(usize::MAX), "checkpoint file")?;
     r.finish("binlog_checkpoint")?;
     file_name(&mut name, "checkpoint file")
-}
-
-fn partial_update(mut r: Reader<'_>) -> Result<EventBody<'_>, ParseError> {
-    Ok(EventBody::PartialUpdateRows { table_id: r.u48_le("table_id")? })
 }
 
 fn incident(mut r: Reader<'_>) -> Result<EventBody<'_>, ParseError> {

@@ -60,6 +60,6 @@ pub use file::BinlogFile;
 pub use gtid::{Gtid, GtidSet, GtidTextError, Intervals, MariaGtid, MariaGtidList, MariaGtidPos, Tag, Tsid, Uuid};
 pub use header::{EventHeader, EventType};
 pub use position::{Position, PositionTracker};
-pub use row::{Row, RowChange, Rows, SharedRow};
+pub use row::{CompleteError, Row, RowChange, Rows, SharedRow};
 pub use table::{Charset, CharsetError, Column, ColumnHint, ColumnType, SchemaMismatch, TableSchema};
-pub use value::{ColumnValue, Date, DateTime, Decimal, JsonBinary, Time, Timestamp};
+pub use value::{ColumnValue, Date, DateTime, Decimal, JsonBinary, JsonDiffs, Time, Timestamp};

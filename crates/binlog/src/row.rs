@@ -7,8 +7,12 @@ use millstream_wire::codec::{Bitmap, ParseError, ParseErrorKind, Reader};
 
 use crate::error::{Error, Place};
 use crate::event::RowsKind;
-use crate::table::{Column, TableSchema};
-use crate::value::{ColumnValue, read_value};
+use crate::table::{Column, ColumnType, TableSchema};
+use crate::value::{ColumnValue, JsonDiffs, read_value};
+
+mod complete;
+
+pub use complete::CompleteError;
 
 /// Which columns an image carries.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +44,8 @@ pub struct Rows<'a, 't> {
     schema: &'t TableSchema,
     place: Place,
     columns: usize,
+    /// PARTIAL_UPDATE_ROWS: bytes of a bitmap over the table's JSON columns.
+    json_bytes: Option<usize>,
 }
 
 /// One row change.
@@ -69,7 +75,25 @@ impl<'a, 't> Rows<'a, 't> {
         schema: &'t TableSchema,
         place: Place,
     ) -> Self {
-        Self { kind, before, after, rest: Reader::new(data), schema, place, columns }
+        Self { kind, before, after, rest: Reader::new(data), schema, place, columns, json_bytes: None }
+    }
+
+    /// The same rows, whose after images may hold differences in the place of JSON documents.
+    #[cold]
+    pub(crate) fn with_differences(self) -> Self {
+        let json_columns = self.schema.columns.iter().filter(|c| c.ty == ColumnType::Json).count();
+        Self { json_bytes: Some(Bitmap::byte_len(json_columns)), ..self }
+    }
+
+    /// `lenenc value options | bit 1: bitmap over all JSON columns of the table`, before the null bitmap.
+    #[cold]
+    fn after_with_differences(&mut self, json_bytes: usize) -> Result<Row<'a, 't>, ParseError> {
+        let partial = match self.rest.lenenc("value options")? {
+            0 => Bitmap::new(&[]),
+            1 => Bitmap::new(self.rest.bytes(json_bytes, "partial columns")?),
+            _ => return Err(self.rest.error("value option", ParseErrorKind::Unsupported)),
+        };
+        Ok(Row { partial, ..self.image(self.after)? })
     }
 
     #[inline]
@@ -98,7 +122,7 @@ impl<'a, 't> Rows<'a, 't> {
         self.rest = r;
         let used = start.len().wrapping_sub(r.left());
         let bytes = start.get(..used).unwrap_or_default();
-        Ok(Row { bytes, shape, schema: self.schema })
+        Ok(Row { bytes, shape, partial: Bitmap::new(&[]), schema: self.schema })
     }
 
     #[inline]
@@ -111,7 +135,13 @@ impl<'a, 't> Rows<'a, 't> {
         let change = match self.kind {
             RowsKind::Write => RowChange::Insert(before),
             RowsKind::Delete => RowChange::Delete(before),
-            RowsKind::Update => RowChange::Update { before, after: self.image(self.after)? },
+            RowsKind::Update => RowChange::Update {
+                before,
+                after: match self.json_bytes {
+                    None => self.image(self.after)?,
+                    Some(bytes) => self.after_with_differences(bytes)?,
+                },
+            },
         };
         if self.rest.left() == left {
             // No column is present: such rows would never end.
@@ -141,6 +171,8 @@ impl<'a, 't> Iterator for Rows<'a, 't> {
 pub struct Row<'a, 't> {
     bytes: &'a [u8],
     shape: ImageShape<'a>,
+    /// Bit per JSON column of the table: its value is a difference.
+    partial: Bitmap<'a>,
     schema: &'t TableSchema,
 }
 
@@ -157,6 +189,12 @@ impl<'a, 't> Row<'a, 't> {
         self.shape.full
     }
 
+    /// Whether JSON columns are here as differences: [`complete`](Self::complete) makes them documents.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.partial.as_bytes().iter().any(|b| *b != 0)
+    }
+
     /// The image as it lies in the event: null bitmap and values.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
@@ -169,8 +207,10 @@ impl<'a, 't> Row<'a, 't> {
     pub fn values(&self) -> Values<'a, 't> {
         let (nulls, values) = self.bytes.split_at_checked(self.shape.null_bytes).unwrap_or_default();
         Values {
+            schema: self.schema,
             columns: self.schema.columns.iter(),
             ordinal: 0,
+            partial: self.partial,
             present_at: 0,
             present: self.shape.present,
             full: self.shape.full,
@@ -226,6 +266,7 @@ impl<'a, 't> Row<'a, 't> {
         SharedRow {
             bytes: slice(self.bytes),
             present: slice(self.shape.present.as_bytes()),
+            partial: slice(self.partial.as_bytes()),
             schema: Arc::clone(schema),
         }
     }
@@ -236,6 +277,7 @@ impl<'a, 't> Row<'a, 't> {
 pub struct SharedRow {
     bytes: Bytes,
     present: Bytes,
+    partial: Bytes,
     schema: Arc<TableSchema>,
 }
 
@@ -244,7 +286,7 @@ impl SharedRow {
     #[must_use]
     pub fn row(&self) -> Row<'_, '_> {
         let shape = ImageShape::new(Bitmap::new(&self.present), self.schema.columns.len());
-        Row { bytes: &self.bytes, shape, schema: &self.schema }
+        Row { bytes: &self.bytes, shape, partial: Bitmap::new(&self.partial), schema: &self.schema }
     }
 
     /// The table.
@@ -271,6 +313,7 @@ impl SharedRow {
         Self {
             bytes: Bytes::copy_from_slice(&self.bytes),
             present: Bytes::copy_from_slice(&self.present),
+            partial: Bytes::copy_from_slice(&self.partial),
             schema: Arc::clone(&self.schema),
         }
     }
@@ -279,10 +322,12 @@ impl SharedRow {
 /// See [`Row::values`].
 #[derive(Clone, Debug)]
 pub struct Values<'a, 't> {
+    schema: &'t TableSchema,
     columns: core::slice::Iter<'t, Column>,
     ordinal: usize,
     present_at: usize,
     present: Bitmap<'a>,
+    partial: Bitmap<'a>,
     full: bool,
     nulls: Bitmap<'a>,
     rest: Reader<'a>,
@@ -306,7 +351,23 @@ impl<'a> Iterator for Values<'a, '_> {
                 return Some((ordinal, ColumnValue::Null));
             }
             // The scan in `Rows::next` has read every value of this row before: the error cannot happen.
-            return read_value(column, &mut self.rest).ok().map(|value| (ordinal, value));
+            let value = match read_value(column, &mut self.rest).ok()? {
+                ColumnValue::Json(json) if is_difference(self.partial, self.schema, ordinal) => {
+                    ColumnValue::JsonDiffs(JsonDiffs { bytes: json.bytes })
+                }
+                value => value,
+            };
+            return Some((ordinal, value));
         }
+    }
+}
+
+/// Whether the JSON column's bit is set. A difference and a document both are a length of four bytes and so many bytes.
+#[inline]
+fn is_difference(partial: Bitmap<'_>, schema: &TableSchema, ordinal: usize) -> bool {
+    // Nearly no row has the bitmap.
+    !partial.as_bytes().is_empty() && {
+        let before = schema.columns.iter().take(ordinal);
+        partial.is_set(before.filter(|c| c.ty == ColumnType::Json).count())
     }
 }

@@ -116,12 +116,6 @@ pub enum EventBody<'a> {
     Rows(RowsEvent<'a>),
     /// MariaDB: packed rows.
     CompressedRows(CompressedRows<'a>),
-    /// Rows whose JSON columns are differences (`binlog_row_value_options=PARTIAL_JSON`): not decoded here. Whoever
-    /// captures the table must stop.
-    PartialUpdateRows {
-        /// Names the table.
-        table_id: u64,
-    },
     /// A compressed transaction: [`PayloadReader`] opens it.
     TransactionPayload(TransactionPayload<'a>),
     /// Sign of life with the sender's position.

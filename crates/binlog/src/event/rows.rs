@@ -17,7 +17,8 @@ pub enum RowsKind {
     Delete,
 }
 
-/// A row event, version 1 or 2 (`Rows_event`).
+/// A row event, version 1 or 2 (`Rows_event`), also one with differences of JSON documents
+/// (`binlog_row_value_options=PARTIAL_JSON`).
 ///
 /// ```text
 /// u48 table id (u32 in old logs) | u16 flags | v2: u16 extra length (with itself), extra | lenenc columns
@@ -37,6 +38,7 @@ pub struct RowsEvent<'a> {
     pub columns: usize,
     before: ImageShape<'a>,
     after: ImageShape<'a>,
+    partial: bool,
     data: &'a [u8],
     place: Place,
 }
@@ -48,7 +50,7 @@ impl<'a> RowsEvent<'a> {
     pub(crate) fn parse(ty: EventType, table_id_len: u8, mut r: Reader<'a>, place: Place) -> Result<Self, ParseError> {
         let (kind, v2) = match ty {
             EventType::WRITE_ROWS => (RowsKind::Write, true),
-            EventType::UPDATE_ROWS => (RowsKind::Update, true),
+            EventType::UPDATE_ROWS | EventType::PARTIAL_UPDATE_ROWS => (RowsKind::Update, true),
             EventType::DELETE_ROWS => (RowsKind::Delete, true),
             EventType::WRITE_ROWS_COMPRESSED => (RowsKind::Write, true),
             EventType::UPDATE_ROWS_COMPRESSED => (RowsKind::Update, true),
@@ -79,14 +81,23 @@ impl<'a> RowsEvent<'a> {
         } else {
             before
         };
-        Ok(Self { kind, table_id, flags, extra, columns, before, after, data: r.rest(), place })
+        let partial = ty == EventType::PARTIAL_UPDATE_ROWS;
+        Ok(Self { kind, table_id, flags, extra, columns, before, after, partial, data: r.rest(), place })
     }
 
     /// The rows. `schema` is the one of the TABLE_MAP with this event's table id; with another number of columns the
     /// first row is an error.
     #[must_use]
     pub fn rows<'t>(&self, schema: &'t TableSchema) -> Rows<'a, 't> {
-        Rows::new(self.kind, self.columns, self.before, self.after, self.data, schema, self.place)
+        let rows = Rows::new(self.kind, self.columns, self.before, self.after, self.data, schema, self.place);
+        if self.partial { rows.with_differences() } else { rows }
+    }
+
+    /// Whether after images may hold differences in the place of JSON documents (PARTIAL_UPDATE_ROWS): each row says
+    /// so ([`Row::is_partial`](crate::Row::is_partial)).
+    #[must_use]
+    pub const fn is_partial(&self) -> bool {
+        self.partial
     }
 
     /// Whether this is the statement's last row event.

@@ -13,24 +13,24 @@ pub struct JsonBinary<'a> {
 }
 
 /// The server's own limit.
-const MAX_DEPTH: usize = 100;
+pub(super) const MAX_DEPTH: usize = 100;
 
 /// Type bytes.
-mod ty {
-    pub(super) const SMALL_OBJECT: u8 = 0x00;
-    pub(super) const LARGE_OBJECT: u8 = 0x01;
-    pub(super) const SMALL_ARRAY: u8 = 0x02;
-    pub(super) const LARGE_ARRAY: u8 = 0x03;
-    pub(super) const LITERAL: u8 = 0x04;
-    pub(super) const INT16: u8 = 0x05;
-    pub(super) const UINT16: u8 = 0x06;
-    pub(super) const INT32: u8 = 0x07;
-    pub(super) const UINT32: u8 = 0x08;
-    pub(super) const INT64: u8 = 0x09;
-    pub(super) const UINT64: u8 = 0x0a;
-    pub(super) const DOUBLE: u8 = 0x0b;
-    pub(super) const STRING: u8 = 0x0c;
-    pub(super) const OPAQUE: u8 = 0x0f;
+pub(super) mod ty {
+    pub(in crate::value) const SMALL_OBJECT: u8 = 0x00;
+    pub(in crate::value) const LARGE_OBJECT: u8 = 0x01;
+    pub(in crate::value) const SMALL_ARRAY: u8 = 0x02;
+    pub(in crate::value) const LARGE_ARRAY: u8 = 0x03;
+    pub(in crate::value) const LITERAL: u8 = 0x04;
+    pub(in crate::value) const INT16: u8 = 0x05;
+    pub(in crate::value) const UINT16: u8 = 0x06;
+    pub(in crate::value) const INT32: u8 = 0x07;
+    pub(in crate::value) const UINT32: u8 = 0x08;
+    pub(in crate::value) const INT64: u8 = 0x09;
+    pub(in crate::value) const UINT64: u8 = 0x0a;
+    pub(in crate::value) const DOUBLE: u8 = 0x0b;
+    pub(in crate::value) const STRING: u8 = 0x0c;
+    pub(in crate::value) const OPAQUE: u8 = 0x0f;
 }
 
 /// `enum_field_types` of opaque values that have a text of their own; the others print as base64.
@@ -50,16 +50,16 @@ mod opaque {
 /// Numbers have 2 bytes in the small form and 4 in the large one; offsets count from the container's start, and what they
 /// point to may lie in any order, with holes.
 #[derive(Clone, Copy)]
-struct Container<'a> {
-    bytes: &'a [u8],
-    is_object: bool,
-    large: bool,
-    count: usize,
-    next: usize,
+pub(super) struct Container<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) is_object: bool,
+    pub(super) large: bool,
+    pub(super) count: usize,
+    pub(super) next: usize,
 }
 
 /// What a value entry holds.
-enum Value<'a> {
+pub(super) enum Value<'a> {
     /// A type byte and the bytes that begin with the value.
     Scalar(u8, &'a [u8]),
     Container(Container<'a>),
@@ -126,7 +126,7 @@ fn write_document(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ParseError> {
 }
 
 impl<'a> Value<'a> {
-    fn new(ty: u8, data: &'a [u8]) -> Result<Self, ParseError> {
+    pub(super) fn new(ty: u8, data: &'a [u8]) -> Result<Self, ParseError> {
         match ty {
             ty::SMALL_OBJECT => Container::new(data, true, false).map(Value::Container),
             ty::LARGE_OBJECT => Container::new(data, true, true).map(Value::Container),
@@ -156,11 +156,11 @@ impl<'a> Container<'a> {
         if self.large { 4 } else { 2 }
     }
 
-    const fn head(&self) -> usize {
+    pub(super) const fn head(&self) -> usize {
         if self.large { 8 } else { 4 }
     }
 
-    const fn key_entry(&self) -> usize {
+    pub(super) const fn key_entry(&self) -> usize {
         match (self.is_object, self.large) {
             (false, _) => 0,
             (true, false) => 4,
@@ -168,7 +168,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    const fn value_entry(&self) -> usize {
+    pub(super) const fn value_entry(&self) -> usize {
         if self.large { 5 } else { 3 }
     }
 
@@ -178,7 +178,7 @@ impl<'a> Container<'a> {
         Ok(r)
     }
 
-    fn key(&self, i: usize) -> Result<&'a [u8], ParseError> {
+    pub(super) fn key(&self, i: usize) -> Result<&'a [u8], ParseError> {
         let entry = self.head().saturating_add(i.saturating_mul(self.key_entry()));
         let mut r = self.at(entry, "json key entry")?;
         let offset = number(&mut r, self.large, "json key offset")?;
@@ -186,7 +186,7 @@ impl<'a> Container<'a> {
         self.at(offset, "json key offset")?.bytes(usize::from(len), "json key")
     }
 
-    fn value(&self, i: usize) -> Result<Value<'a>, ParseError> {
+    pub(super) fn value(&self, i: usize) -> Result<Value<'a>, ParseError> {
         let keys = self.count.saturating_mul(self.key_entry());
         let entry = self.head().saturating_add(keys).saturating_add(i.saturating_mul(self.value_entry()));
         let mut r = self.at(entry, "json value entry")?;
@@ -210,7 +210,7 @@ fn number(r: &mut Reader<'_>, large: bool, field: &'static str) -> Result<usize,
 }
 
 /// Seven bits a byte, least significant first, at most five bytes.
-fn varint(r: &mut Reader<'_>, field: &'static str) -> Result<usize, ParseError> {
+pub(super) fn varint(r: &mut Reader<'_>, field: &'static str) -> Result<usize, ParseError> {
     let mut value = 0u64;
     for shift in [0, 7, 14, 21, 28] {
         let byte = r.u8(field)?;
@@ -306,7 +306,7 @@ fn write_opaque(field_type: u8, mut r: Reader<'_>, out: &mut Vec<u8>) -> Result<
 }
 
 /// Quotes, backslashes and control characters are escaped; everything else is itself.
-fn write_string(bytes: &[u8], field: &'static str, out: &mut Vec<u8>) -> Result<(), ParseError> {
+pub(super) fn write_string(bytes: &[u8], field: &'static str, out: &mut Vec<u8>) -> Result<(), ParseError> {
     if core::str::from_utf8(bytes).is_err() {
         return Err(Reader::new(bytes).error(field, ParseErrorKind::BadUtf8));
     }

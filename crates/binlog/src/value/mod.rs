@@ -4,6 +4,9 @@ mod address;
 mod compressed;
 mod decimal;
 mod json;
+mod json_diff;
+mod json_dom;
+mod json_path;
 mod number;
 mod old_temporal;
 mod read;
@@ -13,6 +16,7 @@ pub use address::{write_inet4, write_inet6, write_uuid};
 pub use compressed::Compressed;
 pub use decimal::{Decimal, DecimalTextError};
 pub use json::JsonBinary;
+pub use json_diff::{JsonDiff, JsonDiffError, JsonDiffs, JsonOperation};
 pub use number::{write_double, write_float};
 pub use temporal::{Date, DateTime, Time, Timestamp};
 
@@ -72,6 +76,8 @@ pub enum ColumnValue<'a> {
     Timestamp(Timestamp),
     /// JSON as the log stores it.
     Json(JsonBinary<'a>),
+    /// How a JSON document changed, in the after image of a partial update: [`Row::complete`](crate::Row::complete).
+    JsonDiffs(JsonDiffs<'a>),
     /// JSON as a result row prints it, UTF-8.
     JsonText(&'a [u8]),
     /// u32 SRID and WKB.

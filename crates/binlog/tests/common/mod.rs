@@ -71,7 +71,10 @@ impl Seen {
                     self.rows += 1;
                     self.values += match change? {
                         RowChange::Insert(row) | RowChange::Delete(row) => touch(row),
-                        RowChange::Update { before, after } => touch(before) + touch(after),
+                        RowChange::Update { before, after } => {
+                            let _ = after.complete(&before, &mut Vec::new()).map(touch);
+                            touch(before) + touch(after)
+                        }
                     };
                 }
             }
@@ -105,6 +108,12 @@ pub(crate) fn touch(row: Row<'_, '_>) -> usize {
         match value {
             ColumnValue::Json(json) => {
                 let _ = json.write_to(&mut out);
+            }
+            ColumnValue::JsonDiffs(diffs) => {
+                let _ = diffs.write_to(&mut out);
+            }
+            ColumnValue::Compressed { value, .. } => {
+                let _ = value.inflate(1 << 20, &mut out);
             }
             ColumnValue::Text { bytes, charset } => {
                 let _ = charset.decode(bytes, &mut out);

@@ -59,9 +59,6 @@ pub(crate) fn check(event: &Event<'_>, label: &str) -> Result<(), String> {
             // MariaDB's tool knows one flag.
             return same(label, rows_label(ty, rows, 1)).or_else(|_| same(label, rows_label(ty, rows, u16::MAX)));
         }
-        EventBody::PartialUpdateRows { table_id } => {
-            return begins(label, format!("Update_rows_partial: table id {table_id}"));
-        }
         EventBody::TransactionPayload(payload) => {
             let kind = if payload.compression == Compression::Zstd { "ZSTD" } else { "NONE" };
             let packed = payload.compressed_len();
@@ -116,7 +113,8 @@ fn rows_label(ty: u8, rows: &RowsEvent<'_>, known: u16) -> String {
         RowsKind::Delete => "Delete",
     };
     let packed = if (166..=171).contains(&ty) { "_compressed" } else { "" };
-    let mut label = format!("{kind}{packed}_rows: table id {}", rows.table_id);
+    let partial = if rows.is_partial() { "_partial" } else { "" };
+    let mut label = format!("{kind}{packed}_rows{partial}: table id {}", rows.table_id);
     let flags = [
         (1, "STMT_END_F"),
         (2, "NO_FOREIGN_KEY_CHECKS_F"),

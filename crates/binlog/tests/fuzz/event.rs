@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use millstream_binlog::event::{EventBody, Inflater, PayloadReader};
 use millstream_binlog::{DecoderOptions, EventDecoder, GtidSet, RowChange, TableSchema};
 
-use super::touch::touch;
+use super::touch::{complete, touch};
 
 const MAX_EVENT: usize = 1 << 20;
 const MAX_PAYLOAD: u64 = 4 << 20;
@@ -70,6 +70,7 @@ pub(super) fn look(body: &EventBody<'_>, tables: &mut HashMap<u64, TableSchema>)
                         Ok(RowChange::Update { before, after }) => {
                             touch(before);
                             touch(after);
+                            complete(before, after);
                         }
                         Err(e) => drop(e.to_string()),
                     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use millstream_binlog::event::EventBody;
 use millstream_binlog::{Charset, Column, ColumnType, DecoderOptions, EventDecoder, Row, RowChange, TableSchema};
 
-use super::touch::touch;
+use super::touch::{complete, touch};
 
 /// `u8 columns, (u8 type, u8 parameter, u8 parameter)…, u8 kind, present bitmaps and rows`.
 pub(crate) fn run(data: &[u8]) {
@@ -23,7 +23,12 @@ pub(crate) fn run(data: &[u8]) {
     // A row event of version 1 or 2 around the rest.
     let v2 = kind & 0x80 != 0;
     let mut raw = vec![0; 19];
-    raw[4] = if v2 { 30 } else { 23 } + kind % 3;
+    raw[4] = match (kind & 0x20 != 0, v2) {
+        (true, _) => 39,
+        (false, true) => 30 + kind % 3,
+        (false, false) => 23 + kind % 3,
+    };
+    let v2 = v2 || raw[4] == 39;
     raw.extend_from_slice(&[1, 0, 0, 0, 0, 0, 1, 0]);
     if v2 {
         raw.extend_from_slice(&[2, 0]);
@@ -46,6 +51,7 @@ pub(crate) fn run(data: &[u8]) {
             Ok(RowChange::Update { before, after }) => {
                 check(before, &packet, &schema);
                 check(after, &packet, &schema);
+                complete(before, after);
             }
             Err(_) => return,
         }

@@ -17,6 +17,11 @@ pub(crate) fn touch(row: Row<'_, '_>) {
                 let done = json.write_to(&mut out);
                 assert!(done.is_err() || is_json(std::str::from_utf8(&out).unwrap(), 101));
             }
+            ColumnValue::JsonDiffs(diffs) => {
+                let done = diffs.write_to(&mut out);
+                assert!(done.is_err() || std::str::from_utf8(&out).is_ok());
+                assert_eq!(diffs.iter().any(|d| d.is_err()), diffs.iter().last().is_some_and(|d| d.is_err()));
+            }
             ColumnValue::Text { bytes, charset } => {
                 let done = charset.decode(bytes, &mut out);
                 assert!(done.is_err() || std::str::from_utf8(&out).is_ok());
@@ -56,5 +61,15 @@ pub(crate) fn touch(row: Row<'_, '_>) {
             }
             _ => {}
         }
+    }
+}
+
+/// An after image with differences becomes one without, or an error.
+pub(crate) fn complete(before: Row<'_, '_>, after: Row<'_, '_>) {
+    let mut buffer = Vec::new();
+    if let Ok(row) = after.complete(&before, &mut buffer) {
+        assert!(!row.is_partial());
+        assert_eq!(row.values().count(), after.values().count());
+        touch(row);
     }
 }

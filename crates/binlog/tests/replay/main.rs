@@ -15,3 +15,4 @@ mod allocations;
 #[path = "../common/mod.rs"]
 mod common;
 mod final_state;
+mod partial_json;

@@ -50,7 +50,7 @@ fn sample(ty: u8) -> (Vec<u8>, Option<&'static str>) {
         42 => (tagged, "Gtid"),
         35 => (vec![0; 8], "PreviousGtids"),
         38 => (vec![0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, b'g'], "XaPrepare"),
-        39 => (rows(true, true), "PartialUpdateRows"),
+        39 => (rows(true, true), "Rows"),
         40 => (payload, "TransactionPayload"),
         161 => (vec![1, 0, 0, 0, b'b'], "BinlogCheckpoint"),
         162 => ([&[1, 0, 0, 0, 0, 0, 0, 0][..], &[0; 11]].concat(), "MariaGtid"),

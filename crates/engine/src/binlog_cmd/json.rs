@@ -148,10 +148,6 @@ pub(super) fn event(event: &Event<'_>, place: Place<'_>, gtid: Option<&str>, out
             o.text("db", map.database.as_bytes());
             o.text("table", map.table.as_bytes());
         }
-        EventBody::PartialUpdateRows { table_id } => {
-            o.raw("table_id", table_id);
-            o.text("skipped", b"partial-update-rows");
-        }
         EventBody::TransactionPayload(payload) => {
             o.text("compression", format!("{:?}", payload.compression).to_ascii_lowercase().as_bytes());
             o.raw("compressed_bytes", payload.compressed_len());

@@ -62,7 +62,6 @@ pub(super) fn role(event: &Event<'_>, tables: Option<&TableFilter>, open: Option
         EventBody::Ignored { rule: "load-data-block" } => (Role::Context, false),
         EventBody::Xid(_) | EventBody::XaPrepare(_) => (Role::End, true),
         EventBody::Incident { .. } => (Role::Incident, false),
-        EventBody::PartialUpdateRows { .. } => (Role::Statement(true), false),
         EventBody::ExecuteLoadQuery(query) | EventBody::Query(query) => match ddl::classify_query(query) {
             Classified::Begin | Classified::XaStart(_) => (Role::Begin, false),
             Classified::Commit | Classified::Rollback => (Role::End, true),

@@ -116,9 +116,6 @@ fn details(body: &EventBody<'_>, rows: Option<(&TableSchema, u64)>, out: &mut Ve
         }
         EventBody::Rows(event) => row_event(rows, event.is_statement_end(), out),
         EventBody::CompressedRows(event) => row_event(rows, event.is_statement_end(), out),
-        EventBody::PartialUpdateRows { table_id } => {
-            put!(out, "\ttable {table_id}, not decoded");
-        }
         EventBody::TransactionPayload(payload) => {
             put!(out, "\t{:?}, {} bytes", payload.compression, payload.compressed_len());
             if let Some(size) = payload.uncompressed_size {

@@ -85,6 +85,7 @@ pub(super) fn write(column: &Column, value: ColumnValue<'_>, out: &mut Vec<u8>) 
             None
         }
         ColumnValue::Text { bytes, charset } => charset.decode(bytes, out).err().map(|e| (e.to_string(), bytes)),
+        ColumnValue::JsonDiffs(diffs) => diffs.write_to(out).err().map(|e| (e.to_string(), diffs.bytes)),
         ColumnValue::Json(json) => json.write_to(out).err().map(|e| (e.to_string(), json.bytes)),
         ColumnValue::Bytes(bytes) => {
             hex(bytes, out);

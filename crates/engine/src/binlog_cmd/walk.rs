@@ -288,7 +288,6 @@ impl<'o, W: Write> Walk<'o, W> {
         self.summary.show(ty, bytes, inner);
         match &event.body {
             EventBody::Ignored { rule } => self.summary.skip(rule),
-            EventBody::PartialUpdateRows { .. } => self.summary.skip("partial-update-rows"),
             EventBody::IntVar(_) | EventBody::Rand(_) | EventBody::UserVar(_) => self.summary.skip("statement-context"),
             _ => {}
         }
@@ -397,6 +396,7 @@ impl<'o, W: Write> Walk<'o, W> {
             }
         };
         let mut failed = None;
+        let mut whole = Vec::new();
         for change in rows.rows(schema) {
             let change = match change {
                 Ok(change) => change,
@@ -413,6 +413,14 @@ impl<'o, W: Write> Walk<'o, W> {
                     visit(after);
                 }
             }
+            let change = match change {
+                // Differences of JSON documents are shown as such where the documents are not in the log.
+                RowChange::Update { before, after } => {
+                    let after = after.complete(&before, &mut whole).unwrap_or(after);
+                    RowChange::Update { before, after }
+                }
+                change => change,
+            };
             let bad = match &mut json {
                 Some(json) => json.change(&change, &mut line),
                 None if self.format == Format::Text => self.row_lines.change(&change, place.inner, &mut line),

@@ -332,7 +332,9 @@ impl Core {
                      ROW for every session, then begin with a new state"
                 )))
             }
-            EventBody::XaPrepare(ref xa) => self.xa_prepare(xa.one_phase, &xid_text(xa.xid.format_id, xa.xid.gtrid, xa.xid.bqual)),
+            EventBody::XaPrepare(ref xa) => {
+                self.xa_prepare(xa.one_phase, &xid_text(xa.xid.format_id, xa.xid.gtrid, xa.xid.bqual))
+            }
             EventBody::Rotate(_) => {
                 self.maps.clear();
                 self.advance();
@@ -363,16 +365,6 @@ impl Core {
                 self.report.skip("start-encryption");
                 Ok(())
             }
-            EventBody::PartialUpdateRows { table_id } => match self.maps.get(&table_id) {
-                Some(Mapped::Captured { .. }) => Err(self.stop(
-                    "a JSON column was logged as a difference; set binlog_row_value_options = '' on the source, then begin \
-                     with a new state",
-                )),
-                _ => {
-                    self.report.filtered_events = self.report.filtered_events.saturating_add(1);
-                    Ok(())
-                }
-            },
             EventBody::Incident { number, message } => Err(self.stop(format_args!(
                 "the source says that its binlog lacks events (incident {number}: {:?}); only a new snapshot can help",
                 String::from_utf8_lossy(message)

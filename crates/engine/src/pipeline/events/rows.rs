@@ -74,11 +74,19 @@ impl Core {
                 schema.database, schema.table
             )));
         }
+        let mut completed = Vec::new();
         for change in rows.rows(&schema) {
             match change.map_err(|e| self.broken(e))? {
                 RowChange::Insert(row) => self.change(table, &schema, Op::Create, None, Some(row))?,
                 RowChange::Delete(row) => self.change(table, &schema, Op::Delete, Some(row), None)?,
                 RowChange::Update { before, after } => {
+                    let after = after.complete(&before, &mut completed).map_err(|e| {
+                        let why = std::error::Error::source(&e).map(|e| format!(" ({e})")).unwrap_or_default();
+                        self.stop(format_args!(
+                            "{}.{}: {e}{why}; set binlog_row_value_options = '' on the source, then begin with a new state",
+                            schema.database, schema.table
+                        ))
+                    })?;
                     if same_key(&schema, &before, &after) {
                         self.change(table, &schema, Op::Update, Some(before), Some(after))?;
                     } else {
