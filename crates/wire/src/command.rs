@@ -222,6 +222,8 @@ pub fn acknowledge(file: &str, position: u64) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    /// Conformance: D1, D2
+    /// Bug: 81, 92, 110
     #[test]
     fn dump_layouts() {
         assert_eq!(

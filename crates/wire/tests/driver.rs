@@ -422,6 +422,8 @@ async fn dump_begins(s: &mut Server) {
     assert_eq!((request[0], &request[2..7]), (0x1e, &[0, 7, 0, 0, 0][..]));
 }
 
+/// Conformance: D7, W8
+/// Bug: 82
 #[tokio::test]
 async fn events_come_whole_and_batched_and_the_end_is_told() {
     let big = vec![9u8; MAX_FRAME + 100];
@@ -452,6 +454,8 @@ async fn events_come_whole_and_batched_and_the_end_is_told() {
     }
 }
 
+/// Conformance: D7
+/// Bug: 83
 #[tokio::test]
 async fn a_dump_that_waits_for_more_has_no_end() {
     let (c, server) = connected(4096, |mut s| async move {
@@ -572,6 +576,7 @@ async fn a_refused_dump_says_why() {
     }
 }
 
+/// Bug: 83
 #[tokio::test]
 async fn a_dump_cut_inside_an_event_is_an_error() {
     for cut in [0, 1, 3, 4, 5, 9] {

@@ -105,6 +105,7 @@ mod tests {
         }
     }
 
+    /// Conformance: P3
     #[test]
     fn hostile_sets_are_refused() {
         let good = format!("{U}:1-3:7:tag:2").parse::<GtidSet>().unwrap().encode();

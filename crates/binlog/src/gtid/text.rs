@@ -226,6 +226,8 @@ mod tests {
     const U: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
     const V: &str = "4e11fa47-71ca-11e1-9e33-c80aa9429562";
 
+    /// Conformance: D2
+    /// Bug: 75, 90
     #[test]
     fn set_texts_normalise() {
         for (text, normal) in [
