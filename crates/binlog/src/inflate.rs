@@ -1,8 +1,8 @@
-//! zlib data of MariaDB's compressed events.
+//! zlib data of MariaDB's compressed events and values.
 
 use core::fmt;
 
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::{Decompress, DecompressError, FlushDecompress, Status};
 use millstream_wire::codec::{ParseError, ParseErrorKind, Reader};
 
 use crate::error::{Error, Place};
@@ -42,38 +42,47 @@ impl Inflater {
         let size = size(&mut r).map_err(|e| place.malformed(e))?;
         let size = usize::try_from(size).ok().filter(|n| *n <= self.max);
         let size = size.ok_or_else(|| Error::limit("a compressed event when opened", self.max as u64))?;
-        let wrong_size = || place.malformed(r.error("compressed data", ParseErrorKind::BadLength));
         self.buffer.clear();
         self.buffer.shrink_to(KEEP);
         self.zlib.reset(true);
-        let mut input = r.peek();
-        loop {
-            let start = self.buffer.len();
-            // One byte of room beyond the size, so that more data than it says is seen.
-            let room = size.saturating_sub(start).saturating_add(1).min(STEP);
-            self.buffer.resize(start.saturating_add(room), 0);
-            let (read, written) = (self.zlib.total_in(), self.zlib.total_out());
-            let output = self.buffer.get_mut(start..).unwrap_or_default();
-            let status = self.zlib.decompress(input, output, FlushDecompress::None);
-            let status = status.map_err(|e| place.compressed(e.into()))?;
-            let moved = |now: u64, before| usize::try_from(now.saturating_sub(before)).unwrap_or(usize::MAX);
-            let (read, written) = (moved(self.zlib.total_in(), read), moved(self.zlib.total_out(), written));
-            input = input.get(read..).unwrap_or_default();
-            self.buffer.truncate(start.saturating_add(written));
-            if self.buffer.len() > size {
-                return Err(wrong_size());
-            }
-            if status == Status::StreamEnd {
-                break;
-            }
-            if read == 0 && written == 0 {
-                return Err(wrong_size());
-            }
+        match inflate(&mut self.zlib, r.peek(), size, &mut self.buffer) {
+            Ok(()) => Ok(&self.buffer),
+            Err(Wrong::Data(e)) => Err(place.compressed(e.into())),
+            Err(Wrong::Size) => Err(place.malformed(r.error("compressed data", ParseErrorKind::BadLength))),
         }
-        if self.buffer.len() != size || !input.is_empty() {
-            return Err(wrong_size());
+    }
+}
+
+/// Why data did not open.
+pub(crate) enum Wrong {
+    /// It is no zlib.
+    Data(DecompressError),
+    /// It opens to another size than stated, ends early, or something follows it.
+    Size,
+}
+
+/// Appends `input` opened, which has `size` bytes. `out` grows as bytes come out, never by the size.
+pub(crate) fn inflate(zlib: &mut Decompress, input: &[u8], size: usize, out: &mut Vec<u8>) -> Result<(), Wrong> {
+    let (begin, mut rest) = (out.len(), input);
+    loop {
+        let start = out.len();
+        let done = start.saturating_sub(begin);
+        // One byte of room beyond the size, so that more data than it says is seen.
+        let room = size.saturating_sub(done).saturating_add(1).min(STEP);
+        out.resize(start.saturating_add(room), 0);
+        let before = (zlib.total_in(), zlib.total_out());
+        let status = zlib.decompress(rest, out.get_mut(start..).unwrap_or_default(), FlushDecompress::None);
+        let moved = |now: u64, before: u64| usize::try_from(now.saturating_sub(before)).unwrap_or(usize::MAX);
+        let (read, written) = (moved(zlib.total_in(), before.0), moved(zlib.total_out(), before.1));
+        rest = rest.get(read..).unwrap_or_default();
+        out.truncate(start.saturating_add(written));
+        let done = done.saturating_add(written);
+        match status.map_err(Wrong::Data)? {
+            Status::StreamEnd if done == size && rest.is_empty() => return Ok(()),
+            Status::StreamEnd => return Err(Wrong::Size),
+            _ if done > size || (read == 0 && written == 0) => return Err(Wrong::Size),
+            _ => {}
         }
-        Ok(&self.buffer)
     }
 }
 

@@ -1,7 +1,8 @@
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::Decompress;
 use millstream_wire::codec::{ParseError, ParseErrorKind, Reader};
 
 use super::ColumnValue;
+use crate::inflate::inflate;
 use crate::table::Charset;
 
 /// A compressed value of a COMPRESSED column of MariaDB (`compress_zlib` of `sql/field_comp.cc`).
@@ -13,9 +14,6 @@ use crate::table::Charset;
 pub struct Compressed<'a> {
     bytes: &'a [u8],
 }
-
-/// Opened at a time.
-const STEP: usize = 16 << 10;
 
 impl Compressed<'_> {
     /// The size that the header states. Nothing is sized by it.
@@ -44,30 +42,10 @@ impl Compressed<'_> {
             return Err(r.error("compressed size", ParseErrorKind::Limit));
         }
         let stated = usize::try_from(stated).unwrap_or(usize::MAX);
-        let start = out.len();
-        let mut input = r.rest();
+        let input = r.rest();
         let mut zlib = Decompress::new(head & 8 == 0);
-        let bad = |input: &[u8]| Reader::new(input).error("compressed value", ParseErrorKind::BadLength);
-        loop {
-            let done = out.len().saturating_sub(start);
-            // One byte more than stated, so that a longer value is noticed.
-            let step = stated.saturating_sub(done).saturating_add(1).min(STEP);
-            out.resize(start.saturating_add(done).saturating_add(step), 0);
-            let (before_in, before_out) = (zlib.total_in(), zlib.total_out());
-            let slot = out.get_mut(start.saturating_add(done)..).unwrap_or_default();
-            let status = zlib.decompress(input, slot, FlushDecompress::None).map_err(|_| bad(input))?;
-            let read = zlib.total_in().wrapping_sub(before_in);
-            let written = zlib.total_out().wrapping_sub(before_out);
-            input = input.get(usize::try_from(read).unwrap_or(usize::MAX)..).unwrap_or_default();
-            let done = done.saturating_add(usize::try_from(written).unwrap_or(0));
-            out.truncate(start.saturating_add(done));
-            if done > stated || (status != Status::StreamEnd && read == 0 && written == 0) {
-                return Err(bad(input));
-            }
-            if status == Status::StreamEnd {
-                return if done == stated && input.is_empty() { Ok(()) } else { Err(bad(input)) };
-            }
-        }
+        inflate(&mut zlib, input, stated, out)
+            .map_err(|_| Reader::new(input).error("compressed value", ParseErrorKind::BadLength))
     }
 }
 
