@@ -7,100 +7,23 @@
 //! The caller hands every packet to [`Connect::handle`] and carries out the [`Action`] it gets: send bytes and wait for
 //! the next packet, change to TLS and call [`Connect::tls_ready`], or encrypt and call [`Connect::encrypted`].
 
+mod types;
+
 use zeroize::Zeroizing;
 
-use crate::auth::{Channel, Exchange, Plugin, Step};
+pub use types::{Action, Certificate, Identity, Login, Session, TlsUse};
+
+use crate::auth::{Context, Exchange, Plugin, Step, claimed_proof, expected_proof, refusal};
 use crate::codec::Reader;
 use crate::compress::Compression;
 use crate::error::{CONNECT, Error, Kind, LOGIN as DURING};
-use crate::flags::{CapabilityFlags, StatusFlags};
-use crate::handshake::{HandshakeResponse41, HandshakeV10, NONCE_LEN, SslRequest, UTF8MB4_GENERAL_CI};
-use crate::password::Password;
+use crate::flags::CapabilityFlags;
+use crate::handshake::{HandshakeResponse41, HandshakeV10, SslRequest, UTF8MB4_GENERAL_CI};
 use crate::response::{OkPacket, Phase, Reply, classify, parse_err};
-use crate::version::ServerVersion;
+use crate::version::{Flavor, ServerVersion};
 
 /// How many packets an authentication may take: an honest one takes four.
 const MAX_ROUNDS: u8 = 8;
-
-/// When to change to TLS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TlsUse {
-    /// Never.
-    Never,
-    /// If the server offers it.
-    #[default]
-    IfOffered,
-    /// Always; a server without TLS is refused.
-    Always,
-}
-
-/// Who logs in, and how.
-#[derive(Clone, Debug, Default)]
-pub struct Login {
-    /// Account name.
-    pub user: String,
-    /// Its password.
-    pub password: Password,
-    /// Default database.
-    pub database: Option<String>,
-    /// When to change to TLS.
-    pub tls: TlsUse,
-    /// The transport cannot be listened to even without TLS (a unix socket).
-    pub local: bool,
-    /// Believe the RSA key that the server sends on a connection without TLS. Whoever can stand in between can then
-    /// read the password.
-    pub allow_public_key_retrieval: bool,
-    /// The largest packet the client takes, in bytes.
-    pub max_packet: u32,
-    /// What the session is compressed with; a server that does not offer it is refused.
-    pub compression: Compression,
-    /// Have OK packets tell what changed in the session.
-    pub session_track: bool,
-    /// Shown in `performance_schema.session_connect_attrs`.
-    pub attributes: Vec<(String, String)>,
-}
-
-/// An open session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
-    /// The server's version text.
-    pub server_version: String,
-    /// The same as numbers, with its flavor.
-    pub version: ServerVersion,
-    /// The session's id on the server.
-    pub connection_id: u32,
-    /// What both sides use.
-    pub capabilities: CapabilityFlags,
-    /// The session's state after the login.
-    pub status: StatusFlags,
-    /// Whether the session is inside TLS.
-    pub tls: bool,
-    /// What all bytes from here on are compressed with, inside TLS if there is TLS.
-    pub compression: Compression,
-}
-
-/// What the caller has to do next.
-#[must_use]
-#[non_exhaustive]
-pub enum Action {
-    /// Send this payload as one packet, then hand over the next packet. It may hold the password: wipe copies of it.
-    Send(Zeroizing<Vec<u8>>),
-    /// Send this payload, run the TLS handshake, then call [`Connect::tls_ready`]. Bytes that came before the TLS
-    /// handshake belong to nobody: refuse them.
-    StartTls(Vec<u8>),
-    /// Encrypt `plaintext` by RSA-OAEP with SHA-1 under the key, then call [`Connect::encrypted`].
-    Encrypt {
-        /// The server's public key, `SubjectPublicKeyInfo` in PEM, not checked.
-        public_key_pem: Vec<u8>,
-        /// The password, obfuscated but not secret without the encryption.
-        plaintext: Zeroizing<Vec<u8>>,
-    },
-    /// Hand over the next packet.
-    Wait,
-    /// Logged in.
-    Done(Session),
-}
 
 #[derive(Debug)]
 enum State {
@@ -115,7 +38,8 @@ enum State {
 pub struct Connect {
     login: Login,
     state: State,
-    tls: bool,
+    /// What TLS found out; nothing without TLS.
+    certificate: Option<Certificate>,
     capabilities: CapabilityFlags,
 }
 
@@ -135,13 +59,22 @@ impl Connect {
         if attributes.fold(0, usize::saturating_add) > 32 * 1024 {
             return Err(Error::usage("connection attributes take more than 32 KiB"));
         }
-        Ok(Self { login, state: State::Greeting, tls: false, capabilities: CapabilityFlags::empty() })
+        Ok(Self { login, state: State::Greeting, certificate: None, capabilities: CapabilityFlags::empty() })
     }
 
-    fn channel(&self) -> Channel {
-        Channel {
-            secure: self.tls || self.login.local,
-            allow_public_key_retrieval: self.login.allow_public_key_retrieval,
+    fn context(&self) -> Context<'_> {
+        let unproven = matches!(self.certificate, Some(Certificate::ToBeProven { .. }));
+        let local = self.login.local && !unproven;
+        let encrypted = self.certificate.is_some() && !unproven;
+        Context {
+            password: &self.login.password,
+            encrypted,
+            secure: encrypted || local,
+            // Where nobody can stand in between, the key is the server's.
+            allow_public_key_retrieval: (self.login.allow_public_key_retrieval || local) && !unproven,
+            public_key: self.login.server_public_key.as_deref(),
+            allow_cleartext: self.login.allow_cleartext_password,
+            client_nonce: self.login.client_nonce.as_ref(),
         }
     }
 
@@ -220,27 +153,43 @@ impl Connect {
     /// The TLS handshake is done: what to send next.
     ///
     /// # Errors
-    /// Misuse: TLS was not asked for.
-    pub fn tls_ready(&mut self) -> Result<Action, Error> {
-        match core::mem::replace(&mut self.state, State::Finished) {
-            State::Tls(greeting) => {
-                self.tls = true;
-                self.send_login(greeting)
+    /// Misuse: TLS was not asked for. A server that has to prove itself and cannot: no MariaDB 11.4 or later, or an
+    /// account without a password.
+    pub fn tls_ready(&mut self, certificate: Certificate) -> Result<Action, Error> {
+        let State::Tls(greeting) = core::mem::replace(&mut self.state, State::Finished) else {
+            return Err(Error::usage("TLS was not asked for"));
+        };
+        if matches!(certificate, Certificate::ToBeProven { .. }) {
+            let version = ServerVersion::from_greeting(&greeting.server_version, greeting.capabilities);
+            let what = if !version.is_at_least(Flavor::MariaDb, (11, 4, 0)) {
+                "the certificate cannot be verified without ssl_ca, the file with the CA's certificate: only MariaDB 11.4 \
+                 and later prove by the password that a certificate is their own"
+            } else if self.login.password.is_empty() {
+                "an account without a password cannot prove that the server's certificate is its own: give ssl_ca, the \
+                 file with the CA's certificate"
+            } else {
+                ""
+            };
+            if !what.is_empty() {
+                return Err(Error::new(Kind::Tls { what, source: None }));
             }
-            _ => Err(Error::usage("TLS was not asked for")),
         }
+        self.certificate = Some(certificate);
+        self.send_login(greeting)
     }
 
     fn send_login(&mut self, greeting: HandshakeV10) -> Result<Action, Error> {
         // A default plugin this crate does not speak need not be the account's: start with one it speaks, and the
         // server switches. sha256_password is never the opening, since on a plain connection it needs a key first.
         let plugin = match Plugin::by_name(greeting.auth_plugin.as_bytes()) {
-            Some(plugin @ (Plugin::CachingSha2 | Plugin::NativePassword)) => plugin,
+            Some(plugin) if plugin.can_open() => plugin,
             Some(Plugin::Sha256) => Plugin::CachingSha2,
-            None => Plugin::NativePassword,
+            _ => Plugin::NativePassword,
         };
-        let mut exchange = Exchange::new(plugin, greeting.nonce, self.channel());
-        let auth = exchange.start(&self.login.password)?;
+        let mut exchange = Exchange::opening(plugin, greeting.nonce);
+        let Step::Send(auth) = exchange.start(&self.context())? else {
+            return Err(Error::usage("a plugin that cannot open a login"));
+        };
         let has = |flag| self.capabilities.contains(flag);
         let attributes = if has(CapabilityFlags::CONNECT_ATTRS) { &self.login.attributes[..] } else { &[] };
         let packet = HandshakeResponse41 {
@@ -277,31 +226,32 @@ impl Connect {
         let action = match classify(packet, self.capabilities, Phase::Login).map_err(malformed)? {
             Reply::Ok => {
                 let ok = OkPacket::parse(packet, self.capabilities).map_err(malformed)?;
+                let info = OkPacket::info_bytes(packet, self.capabilities).map_err(malformed)?;
                 return Ok(Action::Done(Session {
+                    identity: self.identity(info, &greeting, &exchange)?,
                     version: ServerVersion::from_greeting(&greeting.server_version, greeting.capabilities),
                     server_version: greeting.server_version,
                     connection_id: greeting.connection_id,
                     capabilities: self.capabilities,
                     status: ok.status,
-                    tls: self.tls,
+                    tls: self.certificate.is_some(),
                     compression: self.login.compression,
                 }));
             }
             Reply::Err => return Err(Error::server(DURING, parse_err(packet).map_err(malformed)?)),
             Reply::AuthSwitch => {
-                exchange = self.switch(packet)?;
-                Action::Send(exchange.start(&self.login.password)?)
+                exchange = switch(packet)?;
+                exchange.start(&self.context())?.into()
             }
-            Reply::AuthMore => match exchange.more(packet.get(1..).unwrap_or_default(), &self.login.password)? {
-                Step::Send(bytes) => Action::Send(bytes),
-                Step::Encrypt { public_key_pem, plaintext } => Action::Encrypt { public_key_pem, plaintext },
-                Step::Wait => Action::Wait,
-            },
-            Reply::OldAuthSwitch => return Err(Error::auth("not supported", Some(b"mysql_old_password"))),
+            Reply::AuthMore => exchange.more(packet.get(1..).unwrap_or_default(), &self.context())?.into(),
+            Reply::OldAuthSwitch => return Err(refusal(b"mysql_old_password")),
             Reply::AuthNextFactor => {
+                // 02, plugin NUL, data (`page_protocol_connection_phase_packets_protocol_auth_next_factor_request`).
+                let plugin = Reader::new(packet.get(1..).unwrap_or_default()).nul_bytes("plugin").map_err(malformed)?;
                 return Err(Error::auth(
-                    "the account needs a second authentication factor, which is not supported",
-                    None,
+                    "the account needs a second authentication factor, and multi-factor logins are not supported: give \
+                     it one factor",
+                    Some(plugin),
                 ));
             }
             _ => return Err(Error::unexpected(DURING, "a packet that has no place there")),
@@ -310,22 +260,29 @@ impl Connect {
         Ok(action)
     }
 
-    /// AuthSwitchRequest: `fe`, plugin NUL, 20 bytes of nonce with or without a NUL
-    /// (`page_protocol_connection_phase_packets_protocol_auth_switch_request`).
-    fn switch(&self, packet: &[u8]) -> Result<Exchange, Error> {
-        let mut r = Reader::new(packet);
-        let malformed = |e| Error::malformed(DURING, e);
-        r.skip(1, "header").map_err(malformed)?;
-        let name = r.nul_bytes("plugin").map_err(malformed)?;
-        let Some(plugin) = Plugin::by_name(name) else {
-            return Err(Error::auth(
-                "the account's authentication plugin is not supported: use caching_sha2_password, sha256_password or \
-                 mysql_native_password for it",
-                Some(name),
-            ));
+    /// Who says that the server is the right one, now that it has accepted the login.
+    fn identity(&self, info: &[u8], greeting: &HandshakeV10, exchange: &Exchange) -> Result<Identity, Error> {
+        let (sha256, needed) = match self.certificate {
+            None => return Ok(Identity::Unknown),
+            Some(Certificate::Verified) => return Ok(Identity::Certificate),
+            Some(Certificate::Unchecked { sha256 }) => (sha256, false),
+            Some(Certificate::ToBeProven { sha256 }) => (sha256, true),
         };
-        let nonce = r.array::<NONCE_LEN>("nonce").map_err(malformed)?;
-        Ok(Exchange::new(plugin, nonce, self.channel()))
+        let expected = exchange
+            .proof_parts(&self.login.password, &greeting.nonce)
+            .map(|(stored, nonce)| expected_proof(&stored, &nonce, &sha256));
+        let what = match (claimed_proof(info), expected) {
+            (Some(claimed), Some(expected)) if claimed == expected => return Ok(Identity::Password),
+            (Some(_), Some(_)) => {
+                "the server's proof is for another certificate than the one that came: somebody stands in between"
+            }
+            _ if needed => {
+                "the server did not prove by the password that the certificate is its own: give ssl_ca, the file with the \
+                 CA's certificate"
+            }
+            _ => return Ok(Identity::Unknown),
+        };
+        Err(Error::new(Kind::Tls { what, source: None }))
     }
 
     /// The result of [`Action::Encrypt`]: what to send next.
@@ -349,176 +306,28 @@ impl Connect {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::auth::{check_native_password, native_password};
-    use crate::response::encode_err;
-
-    fn login(tls: TlsUse) -> Login {
-        Login {
-            user: "repl".into(),
-            password: "secret".into(),
-            database: None,
-            tls,
-            local: false,
-            allow_public_key_retrieval: false,
-            max_packet: 1 << 30,
-            compression: Compression::None,
-            session_track: false,
-            attributes: vec![("program_name".into(), "millstream".into())],
+impl From<Step> for Action {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Send(bytes) => Self::Send(bytes),
+            Step::Encrypt { public_key_pem, plaintext } => Self::Encrypt { public_key_pem, plaintext },
+            Step::Wait => Self::Wait,
         }
-    }
-
-    fn greeting(plugin: &str, remove: CapabilityFlags) -> Vec<u8> {
-        HandshakeV10 {
-            server_version: "9.7.4".into(),
-            connection_id: 5,
-            nonce: *b"01234567890123456789",
-            capabilities: CapabilityFlags::from_bits_retain(0xdfff_ffff).difference(remove),
-            charset: 255,
-            status: StatusFlags::AUTOCOMMIT,
-            auth_plugin: plugin.into(),
-        }
-        .encode()
-    }
-
-    fn switch(plugin: &str, nonce: &[u8]) -> Vec<u8> {
-        [&[0xfe], plugin.as_bytes(), &[0], nonce].concat()
-    }
-
-    fn sent(action: Action) -> Vec<u8> {
-        match action {
-            Action::Send(bytes) => bytes.to_vec(),
-            _ => panic!("not a send"),
-        }
-    }
-
-    const OK: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
-
-    #[test]
-    fn native_password_and_done() {
-        let mut c = Connect::new(login(TlsUse::Never)).unwrap();
-        let packet = sent(c.handle(&greeting("mysql_native_password", CapabilityFlags::empty())).unwrap());
-        let parsed = HandshakeResponse41::parse(&packet).unwrap();
-        assert!(check_native_password(b"secret", b"01234567890123456789", parsed.auth));
-        assert_eq!(parsed.attributes, [(&b"program_name"[..], &b"millstream"[..])]);
-        assert!(!parsed.capabilities.intersects(
-            CapabilityFlags::LOCAL_FILES | CapabilityFlags::MULTI_STATEMENTS | CapabilityFlags::QUERY_ATTRIBUTES
-        ));
-        let Action::Done(session) = c.handle(OK).unwrap() else { panic!() };
-        assert_eq!((session.connection_id, session.tls), (5, false));
-        assert!(c.handle(OK).is_err());
-    }
-
-    #[test]
-    fn tls_is_never_given_up() {
-        let no_tls = greeting("caching_sha2_password", CapabilityFlags::SSL);
-        let e = Connect::new(login(TlsUse::Always)).unwrap().handle(&no_tls).err().unwrap();
-        assert!(e.is_tls() && !e.is_retryable());
-        assert!(matches!(Connect::new(login(TlsUse::IfOffered)).unwrap().handle(&no_tls), Ok(Action::Send(_))));
-
-        let mut c = Connect::new(login(TlsUse::IfOffered)).unwrap();
-        let tls = greeting("caching_sha2_password", CapabilityFlags::empty());
-        let Action::StartTls(request) = c.handle(&tls).unwrap() else { panic!() };
-        assert_eq!(request.len(), 32);
-        let packet = sent(c.tls_ready().unwrap());
-        assert_eq!(packet[..32], request[..]);
-        assert_eq!(sent(c.handle(&[1, 4]).unwrap()), b"secret\0");
-        assert!(matches!(c.handle(OK).unwrap(), Action::Done(s) if s.tls));
-
-        // A packet in place of the TLS handshake.
-        let mut c = Connect::new(login(TlsUse::Always)).unwrap();
-        assert!(matches!(c.handle(&tls).unwrap(), Action::StartTls(_)));
-        assert!(c.handle(OK).is_err());
-    }
-
-    #[test]
-    fn switches_are_followed_with_the_new_nonce() {
-        let mut c = Connect::new(login(TlsUse::Never)).unwrap();
-        sent(c.handle(&greeting("unknown_default", CapabilityFlags::empty())).unwrap());
-        let nonce = *b"abcdefghijklmnopqrst";
-        let with_nul = [&nonce[..], &[0]].concat();
-        let answer = sent(c.handle(&switch("mysql_native_password", &with_nul)).unwrap());
-        assert_eq!(answer, native_password(b"secret", &nonce));
-        assert_eq!(c.plugin(), Some("mysql_native_password"));
-        assert!(matches!(c.handle(OK).unwrap(), Action::Done(_)));
-    }
-
-    #[test]
-    fn hostile_servers_get_an_error_and_no_password() {
-        let start = || {
-            let mut c = Connect::new(login(TlsUse::Never)).unwrap();
-            sent(c.handle(&greeting("caching_sha2_password", CapabilityFlags::empty())).unwrap());
-            c
-        };
-        let e = start().handle(&switch("mysql_clear_password", b"")).err().unwrap();
-        assert!(e.is_auth() && e.to_string().contains("mysql_clear_password"));
-        assert!(start().handle(&[0xfe]).err().unwrap().to_string().contains("mysql_old_password"));
-        // Bug 104: a nonce of four bytes.
-        assert!(start().handle(&switch("mysql_native_password", b"abcd")).is_err());
-        assert!(start().handle(&[1, 4]).err().unwrap().is_auth());
-        assert!(start().handle(&[2]).is_err());
-        assert!(start().handle(&[]).is_err());
-        assert!(start().handle(&[0xfb, b'x']).is_err());
-        let e = start().handle(&encode_err(1045, *b"28000", "Access denied for user")).err().unwrap();
-        assert!(e.is_auth());
-        // Ping-pong ends.
-        let mut c = start();
-        let mut rounds = 0;
-        while c.handle(&switch("mysql_native_password", b"abcdefghijklmnopqrst")).is_ok() {
-            rounds += 1;
-        }
-        assert_eq!(rounds, MAX_ROUNDS);
-    }
-
-    #[test]
-    fn an_error_instead_of_the_greeting() {
-        let e = Connect::new(login(TlsUse::Never)).unwrap().handle(b"\xff\x10\x04Too many connections").err().unwrap();
-        assert!(e.is_retryable());
-        assert_eq!(e.to_string(), "connecting: server error 1040 (HY000): Too many connections");
-    }
-
-    /// Conformance: W9
-    #[test]
-    fn compression_and_tracking_are_used_where_both_want_them() {
-        let all = CapabilityFlags::COMPRESS | CapabilityFlags::ZSTD_COMPRESSION | CapabilityFlags::SESSION_TRACK;
-        let mut wanted = vec![(Compression::None, CapabilityFlags::empty())];
-        if cfg!(feature = "zlib") {
-            wanted.push((Compression::Zlib, CapabilityFlags::COMPRESS));
-        }
-        if cfg!(feature = "zstd") {
-            wanted.push((Compression::Zstd { level: 7 }, CapabilityFlags::ZSTD_COMPRESSION));
-        }
-        for (compression, flag) in wanted {
-            let login = Login { compression, ..login(TlsUse::Never) };
-            let mut c = Connect::new(login.clone()).unwrap();
-            let packet = sent(c.handle(&greeting("mysql_native_password", CapabilityFlags::empty())).unwrap());
-            let parsed = HandshakeResponse41::parse(&packet).unwrap();
-            assert_eq!(parsed.capabilities & all, flag);
-            assert_eq!(parsed.zstd_level, matches!(compression, Compression::Zstd { .. }).then_some(7));
-            assert!(matches!(c.handle(OK).unwrap(), Action::Done(s) if s.compression == compression));
-
-            // A server without it.
-            let refused = Connect::new(login.clone()).unwrap().handle(&greeting("mysql_native_password", all));
-            assert_eq!(refused.is_err(), compression != Compression::None);
-
-            let mut c = Connect::new(Login { session_track: true, ..login }).unwrap();
-            let packet = sent(c.handle(&greeting("mysql_native_password", CapabilityFlags::empty())).unwrap());
-            let capabilities = HandshakeResponse41::parse(&packet).unwrap().capabilities;
-            assert_eq!(capabilities & all, flag | CapabilityFlags::SESSION_TRACK);
-        }
-        let bad = Login { compression: Compression::Zstd { level: 0 }, ..login(TlsUse::Never) };
-        assert!(Connect::new(bad).is_err());
-    }
-
-    #[test]
-    fn what_cannot_be_sent_is_refused() {
-        let mut l = login(TlsUse::Never);
-        l.user = "a\0b".into();
-        assert!(Connect::new(l).is_err());
-        let mut l = login(TlsUse::Never);
-        l.attributes = vec![("k".into(), "v".repeat(40_000))];
-        assert!(Connect::new(l).is_err());
     }
 }
+
+/// AuthSwitchRequest: `fe`, plugin NUL, the plugin's data
+/// (`page_protocol_connection_phase_packets_protocol_auth_switch_request`).
+fn switch(packet: &[u8]) -> Result<Exchange, Error> {
+    let mut r = Reader::new(packet);
+    let malformed = |e| Error::malformed(DURING, e);
+    r.skip(1, "header").map_err(malformed)?;
+    let name = r.nul_bytes("plugin").map_err(malformed)?;
+    let Some(plugin) = Plugin::by_name(name) else {
+        return Err(refusal(name));
+    };
+    Exchange::switched(plugin, r.rest()).map_err(malformed)
+}
+
+#[cfg(test)]
+mod tests;

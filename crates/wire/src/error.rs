@@ -129,7 +129,7 @@ impl Error {
         match &*self.0 {
             Kind::Auth { .. } => true,
             Kind::Server { during: CONNECT | LOGIN, error } => {
-                matches!(error.code, 1045 | 1130 | 1251 | 1524 | 1698 | 1820 | 1862 | 3118 | 3955)
+                matches!(error.code, 1045 | 1130 | 1251 | 1275 | 1524 | 1698 | 1820 | 1862 | 3118 | 3955 | 4151)
             }
             _ => false,
         }

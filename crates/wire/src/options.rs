@@ -19,8 +19,12 @@ pub enum SslMode {
     /// TLS or nothing. The certificate is not looked at.
     Required,
     /// TLS or nothing, and the certificate must come from the CA of [`ConnectOptions::ssl_ca`]. Its name is not
-    /// compared: the certificates that MySQL makes for itself carry none.
+    /// compared: the certificates that MySQL makes for itself carry none. Without `ssl_ca` the server has to prove by the
+    /// password that the certificate is its own, as MariaDB does since 11.4.
     VerifyCa,
+    /// As [`VerifyCa`](Self::VerifyCa), and the certificate must be for the host that is connected to (`localhost` over a
+    /// unix socket), by its subjectAltName. Without `ssl_ca` the server's proof by the password stands for both.
+    VerifyIdentity,
 }
 
 /// Where the server is.
@@ -40,6 +44,8 @@ pub struct ConnectOptions {
     pub(crate) ssl_mode: SslMode,
     pub(crate) ssl_ca: Option<PathBuf>,
     pub(crate) allow_public_key_retrieval: bool,
+    pub(crate) server_public_key: Option<PathBuf>,
+    pub(crate) allow_cleartext_password: bool,
     pub(crate) connect_timeout: Duration,
     pub(crate) read_timeout: Option<Duration>,
     pub(crate) max_packet: usize,
@@ -58,6 +64,8 @@ impl ConnectOptions {
             ssl_mode: SslMode::default(),
             ssl_ca: None,
             allow_public_key_retrieval: false,
+            server_public_key: None,
+            allow_cleartext_password: false,
             connect_timeout: Duration::from_secs(10),
             read_timeout: None,
             max_packet: MAX_PACKET,
@@ -111,7 +119,8 @@ impl ConnectOptions {
         self
     }
 
-    /// A PEM file with the certificates of the CAs to believe, for [`SslMode::VerifyCa`].
+    /// A PEM file with the certificates of the CAs to believe, for [`SslMode::VerifyCa`] and
+    /// [`SslMode::VerifyIdentity`].
     #[must_use]
     pub fn ssl_ca(mut self, path: impl Into<PathBuf>) -> Self {
         self.ssl_ca = Some(path.into());
@@ -123,6 +132,23 @@ impl ConnectOptions {
     #[must_use]
     pub fn allow_public_key_retrieval(mut self, allow: bool) -> Self {
         self.allow_public_key_retrieval = allow;
+        self
+    }
+
+    /// A PEM file with the server's RSA public key (`public_key.pem` of its data directory): the password is encrypted with
+    /// it on connections without TLS, and no other key is believed. For `caching_sha2_password` and `sha256_password`.
+    #[must_use]
+    pub fn server_public_key(mut self, path: impl Into<PathBuf>) -> Self {
+        self.server_public_key = Some(path.into());
+        self
+    }
+
+    /// Give the password as it is to a server that asks for it (`mysql_clear_password`, for PAM and LDAP), inside TLS or
+    /// over a unix socket; off by default. Use it with [`SslMode::VerifyIdentity`]: whoever can stand in between could ask
+    /// for it too.
+    #[must_use]
+    pub fn allow_cleartext_password(mut self, allow: bool) -> Self {
+        self.allow_cleartext_password = allow;
         self
     }
 
@@ -180,10 +206,14 @@ impl ConnectOptions {
                 SslMode::Disabled => TlsUse::Never,
                 SslMode::Preferred if local => TlsUse::Never,
                 SslMode::Preferred => TlsUse::IfOffered,
-                SslMode::Required | SslMode::VerifyCa => TlsUse::Always,
+                SslMode::Required | SslMode::VerifyCa | SslMode::VerifyIdentity => TlsUse::Always,
             },
             local,
             allow_public_key_retrieval: self.allow_public_key_retrieval,
+            // Read and drawn by the driver.
+            server_public_key: None,
+            client_nonce: None,
+            allow_cleartext_password: self.allow_cleartext_password,
             max_packet: u32::try_from(self.max_packet).unwrap_or(u32::MAX),
             compression: self.compression,
             session_track: self.session_tracking,

@@ -1,22 +1,33 @@
 //! Authentication plugins as pure exchanges: the server's bytes in, the client's answer out.
 //!
-//! Spoken: `caching_sha2_password`, `sha256_password`, `mysql_native_password`. Any other plugin is named in the
-//! error. `mysql_clear_password` is never answered, on no transport.
+//! Spoken: `caching_sha2_password`, `sha256_password`, `mysql_native_password`, MariaDB's `client_ed25519` and `parsec`,
+//! and `mysql_clear_password` where it is allowed and nobody can listen. Any other plugin is named in the error, with what
+//! to do.
 
 mod caching_sha2;
+mod ed25519;
 mod native_password;
+mod parsec;
+mod proof;
 mod rsa;
+mod unspoken;
 
 pub use caching_sha2::scramble as caching_sha2;
+pub use ed25519::{CHALLENGE_LEN, sign as ed25519};
 pub use native_password::{check as check_native_password, scramble as native_password};
+pub use parsec::{CLIENT_NONCE_LEN, Parameters as ParsecParameters, answer as parsec};
 
+pub(crate) use native_password::stored as stored_native_password;
+pub(crate) use proof::{claimed as claimed_proof, expected as expected_proof};
 #[cfg(feature = "client")]
 pub(crate) use rsa::encrypt;
 use rsa::obfuscate;
+pub(crate) use unspoken::refusal;
 
 use zeroize::Zeroizing;
 
-use crate::error::Error;
+use crate::codec::{ParseError, Reader};
+use crate::error::{Error, LOGIN as DURING};
 use crate::handshake::NONCE_LEN;
 use crate::password::Password;
 
@@ -26,11 +37,17 @@ pub(crate) enum Plugin {
     NativePassword,
     CachingSha2,
     Sha256,
+    Clear,
+    Ed25519,
+    Parsec,
 }
 
 impl Plugin {
+    const ALL: [Self; 6] =
+        [Self::NativePassword, Self::CachingSha2, Self::Sha256, Self::Clear, Self::Ed25519, Self::Parsec];
+
     pub(crate) fn by_name(name: &[u8]) -> Option<Self> {
-        [Self::NativePassword, Self::CachingSha2, Self::Sha256].into_iter().find(|p| p.name().as_bytes() == name)
+        Self::ALL.into_iter().find(|p| p.name().as_bytes() == name)
     }
 
     pub(crate) const fn name(self) -> &'static str {
@@ -38,17 +55,34 @@ impl Plugin {
             Self::NativePassword => "mysql_native_password",
             Self::CachingSha2 => "caching_sha2_password",
             Self::Sha256 => "sha256_password",
+            Self::Clear => "mysql_clear_password",
+            Self::Ed25519 => "client_ed25519",
+            Self::Parsec => "parsec",
         }
+    }
+
+    /// Whether its first answer can go into the login packet, over the greeting's nonce. The others begin with an
+    /// AuthSwitchRequest.
+    pub(crate) const fn can_open(self) -> bool {
+        matches!(self, Self::NativePassword | Self::CachingSha2)
     }
 }
 
-/// What may travel on this connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Channel {
-    /// TLS or a unix socket: the password may be sent as it is.
+/// What is known and what is permitted on this connection.
+pub(crate) struct Context<'a> {
+    pub(crate) password: &'a Password,
+    /// Inside TLS.
+    pub(crate) encrypted: bool,
+    /// Nobody can listen or stand in between: the password may be sent as it is, if the plugin wants that.
     pub(crate) secure: bool,
     /// The server's RSA key may be asked for and believed.
     pub(crate) allow_public_key_retrieval: bool,
+    /// The server's RSA key, known beforehand.
+    pub(crate) public_key: Option<&'a [u8]>,
+    /// `mysql_clear_password` may be answered.
+    pub(crate) allow_cleartext: bool,
+    /// Random bytes for `parsec`.
+    pub(crate) client_nonce: Option<&'a [u8; CLIENT_NONCE_LEN]>,
 }
 
 /// The client's next move.
@@ -61,19 +95,54 @@ pub(crate) enum Step {
     Wait,
 }
 
+/// What the server wants the password mixed with.
+#[derive(Clone, Copy, Debug)]
+enum Nonce {
+    None,
+    Short([u8; NONCE_LEN]),
+    Long([u8; CHALLENGE_LEN]),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Begun,
+    /// `caching_sha2_password`, `sha256_password`: the RSA key is due.
+    KeyRequested,
+    /// `parsec`: the salt is due.
+    SaltRequested,
+    Finished,
+}
+
 /// One run of one plugin.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     plugin: Plugin,
-    nonce: [u8; NONCE_LEN],
-    channel: Channel,
-    key_requested: bool,
-    finished: bool,
+    nonce: Nonce,
+    stage: Stage,
+    /// What the server keeps of the password, once the exchange told it.
+    stored: Option<Vec<u8>>,
 }
 
 impl Exchange {
-    pub(crate) const fn new(plugin: Plugin, nonce: [u8; NONCE_LEN], channel: Channel) -> Self {
-        Self { plugin, nonce, channel, key_requested: false, finished: false }
+    /// The plugin of the login packet.
+    pub(crate) const fn opening(plugin: Plugin, nonce: [u8; NONCE_LEN]) -> Self {
+        Self { plugin, nonce: Nonce::Short(nonce), stage: Stage::Begun, stored: None }
+    }
+
+    /// The plugin of an AuthSwitchRequest with the data that came with it. The nonce of the SHA plugins ends in a NUL that
+    /// is not part of it, and that some servers leave out.
+    pub(crate) fn switched(plugin: Plugin, data: &[u8]) -> Result<Self, ParseError> {
+        let mut r = Reader::new(data);
+        let nonce = match plugin {
+            Plugin::Clear => Nonce::None,
+            Plugin::Ed25519 | Plugin::Parsec => {
+                let nonce = Nonce::Long(r.array("challenge")?);
+                r.finish("challenge")?;
+                nonce
+            }
+            Plugin::NativePassword | Plugin::CachingSha2 | Plugin::Sha256 => Nonce::Short(r.array("nonce")?),
+        };
+        Ok(Self { plugin, nonce, stage: Stage::Begun, stored: None })
     }
 
     pub(crate) const fn plugin(&self) -> Plugin {
@@ -85,128 +154,127 @@ impl Exchange {
     }
 
     /// The first answer: inside the login packet, or to an AuthSwitchRequest.
-    pub(crate) fn start(&mut self, password: &Password) -> Result<Zeroizing<Vec<u8>>, Error> {
-        // An empty password is an empty answer with every plugin: a scramble of nothing would be refused.
-        if password.is_empty() {
-            return Ok(Zeroizing::new(match self.plugin {
-                Plugin::Sha256 => vec![0],
-                _ => Vec::new(),
-            }));
-        }
-        match self.plugin {
-            Plugin::NativePassword => {
-                Ok(Zeroizing::new(native_password::scramble(password.expose(), &self.nonce).to_vec()))
+    pub(crate) fn start(&mut self, context: &Context<'_>) -> Result<Step, Error> {
+        let password = context.password.expose();
+        let answer = match (self.plugin, self.nonce) {
+            (Plugin::Clear, _) => return self.clear_if_allowed(context),
+            // A request for the salt, with and without a password.
+            (Plugin::Parsec, _) => {
+                self.stage = Stage::SaltRequested;
+                Vec::new()
             }
-            Plugin::CachingSha2 => Ok(Zeroizing::new(caching_sha2::scramble(password.expose(), &self.nonce).to_vec())),
-            Plugin::Sha256 if self.channel.secure => Ok(self.clear(password)),
-            Plugin::Sha256 => self.request_key(1),
-        }
+            // An empty password is an empty answer: a scramble of nothing would be refused.
+            (Plugin::Sha256, _) if password.is_empty() => vec![0],
+            (Plugin::NativePassword | Plugin::CachingSha2, _) if password.is_empty() => Vec::new(),
+            (Plugin::NativePassword, Nonce::Short(nonce)) => native_password::scramble(password, &nonce).to_vec(),
+            (Plugin::CachingSha2, Nonce::Short(nonce)) => caching_sha2::scramble(password, &nonce).to_vec(),
+            // Not over a unix socket: for this plugin, unlike caching_sha2_password, servers do not take it as secure.
+            (Plugin::Sha256, _) if context.encrypted => return Ok(self.clear(context)),
+            (Plugin::Sha256, _) => return self.by_key(context, 1),
+            (Plugin::Ed25519, Nonce::Long(challenge)) => {
+                self.stored = Some(ed25519::public_key(password).to_vec());
+                ed25519::sign(password, &challenge).to_vec()
+            }
+            _ => return Err(self.fail("no nonce came with it")),
+        };
+        Ok(Step::Send(Zeroizing::new(answer)))
     }
 
     /// An AuthMoreData packet, without its first byte.
-    pub(crate) fn more(&mut self, data: &[u8], password: &Password) -> Result<Step, Error> {
-        if self.finished {
-            return Err(self.fail("the server went on after the last answer"));
-        }
-        if self.key_requested {
-            self.finished = true;
-            return Ok(Step::Encrypt {
-                public_key_pem: data.to_vec(),
-                plaintext: obfuscate(password.expose(), &self.nonce),
-            });
-        }
-        match (self.plugin, data) {
+    pub(crate) fn more(&mut self, data: &[u8], context: &Context<'_>) -> Result<Step, Error> {
+        match (self.stage, self.plugin, data) {
+            (Stage::Finished, ..) => Err(self.fail("the server went on after the last answer")),
+            (Stage::KeyRequested, ..) => self.encrypt(data, context),
+            (Stage::SaltRequested, ..) => self.sign(data, context),
             // Fast authentication worked: an OK packet follows.
-            (Plugin::CachingSha2, [3]) => {
-                self.finished = true;
+            (_, Plugin::CachingSha2, [3]) => {
+                self.stage = Stage::Finished;
                 Ok(Step::Wait)
             }
-            (Plugin::CachingSha2, [4]) if self.channel.secure => Ok(Step::Send(self.clear(password))),
-            (Plugin::CachingSha2, [4]) => self.request_key(2).map(Step::Send),
+            (_, Plugin::CachingSha2, [4]) if context.secure => Ok(self.clear(context)),
+            (_, Plugin::CachingSha2, [4]) => self.by_key(context, 2),
             _ => Err(self.fail("an answer of the server that has no place in the exchange")),
         }
     }
 
-    fn clear(&mut self, password: &Password) -> Zeroizing<Vec<u8>> {
-        self.finished = true;
+    fn clear(&mut self, context: &Context<'_>) -> Step {
+        self.stage = Stage::Finished;
+        let password = context.password.expose();
         let mut answer = Zeroizing::new(Vec::new());
-        answer.reserve_exact(password.expose().len().saturating_add(1));
-        answer.extend_from_slice(password.expose());
+        answer.reserve_exact(password.len().saturating_add(1));
+        answer.extend_from_slice(password);
         answer.push(0);
-        answer
+        Step::Send(answer)
     }
 
-    fn request_key(&mut self, request: u8) -> Result<Zeroizing<Vec<u8>>, Error> {
-        if !self.channel.allow_public_key_retrieval {
+    fn clear_if_allowed(&mut self, context: &Context<'_>) -> Result<Step, Error> {
+        if !context.allow_cleartext {
             return Err(self.fail(
-                "the server wants the whole password and the connection is not encrypted: use TLS (ssl_mode), \
-                 a unix socket, or set allow_public_key_retrieval if nobody can stand in between",
+                "the server asks for the password as it is: set allow_cleartext_password if this server is meant to have \
+                 it (for PAM or LDAP)",
             ));
         }
-        self.key_requested = true;
-        Ok(Zeroizing::new(vec![request]))
+        if !context.secure {
+            return Err(self.fail(
+                "the server asks for the password as it is, and somebody could listen or stand in between: use TLS \
+                 (ssl_mode, with ssl_ca to know the server) or a unix socket",
+            ));
+        }
+        Ok(self.clear(context))
+    }
+
+    /// Sends the password encrypted by the server's key, which may have to be asked for first.
+    fn by_key(&mut self, context: &Context<'_>, request: u8) -> Result<Step, Error> {
+        if let Some(key) = context.public_key {
+            return self.encrypt(key, context);
+        }
+        if !context.allow_public_key_retrieval {
+            return Err(self.fail(
+                "the server wants the whole password and the connection is not encrypted: use TLS (ssl_mode), \
+                 a unix socket, give the server's key (server_public_key), or set allow_public_key_retrieval if nobody \
+                 can stand in between",
+            ));
+        }
+        self.stage = Stage::KeyRequested;
+        Ok(Step::Send(Zeroizing::new(vec![request])))
+    }
+
+    fn encrypt(&mut self, public_key_pem: &[u8], context: &Context<'_>) -> Result<Step, Error> {
+        self.stage = Stage::Finished;
+        let Nonce::Short(nonce) = &self.nonce else {
+            return Err(self.fail("no nonce came with it"));
+        };
+        let plaintext = obfuscate(context.password.expose(), nonce);
+        Ok(Step::Encrypt { public_key_pem: public_key_pem.to_vec(), plaintext })
+    }
+
+    fn sign(&mut self, data: &[u8], context: &Context<'_>) -> Result<Step, Error> {
+        self.stage = Stage::Finished;
+        let (Nonce::Long(challenge), Some(client_nonce)) = (&self.nonce, context.client_nonce) else {
+            return Err(self.fail("the plugin needs random bytes of the client (Login::client_nonce)"));
+        };
+        let parameters = ParsecParameters::parse(data).map_err(|e| Error::malformed(DURING, e))?;
+        let (answer, stored) = parsec::answer(context.password.expose(), &parameters, challenge, client_nonce);
+        self.stored = Some(stored);
+        Ok(Step::Send(Zeroizing::new(answer)))
+    }
+
+    /// What the server keeps of the password and the nonce that its proof is made with: the greeting's, or that of a
+    /// switch to `mysql_native_password`. Nothing for plugins that know no proof.
+    pub(crate) fn proof_parts(
+        &self,
+        password: &Password,
+        greeting: &[u8; NONCE_LEN],
+    ) -> Option<(Vec<u8>, [u8; NONCE_LEN])> {
+        match (self.plugin, self.nonce) {
+            _ if password.is_empty() => None,
+            (Plugin::NativePassword, Nonce::Short(nonce)) => {
+                Some((stored_native_password(password.expose()).to_vec(), nonce))
+            }
+            _ => self.stored.clone().map(|stored| (stored, *greeting)),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NONCE: [u8; NONCE_LEN] = *b"01234567890123456789";
-    const SECURE: Channel = Channel { secure: true, allow_public_key_retrieval: false };
-    const PLAIN: Channel = Channel { secure: false, allow_public_key_retrieval: false };
-    const PLAIN_KEY: Channel = Channel { secure: false, allow_public_key_retrieval: true };
-
-    #[test]
-    fn clear_password_and_strangers_are_unknown() {
-        for name in ["mysql_clear_password", "mysql_old_password", "client_ed25519", "", "caching_sha2_password\0"] {
-            assert_eq!(Plugin::by_name(name.as_bytes()), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn the_clear_password_goes_over_secure_channels_only() {
-        let pw = Password::from("secret");
-        let mut e = Exchange::new(Plugin::CachingSha2, NONCE, SECURE);
-        assert_eq!(e.start(&pw).unwrap().len(), 32);
-        assert!(matches!(e.more(&[4], &pw).unwrap(), Step::Send(b) if b[..] == *b"secret\0"));
-        assert!(e.more(&[4], &pw).is_err());
-
-        let mut e = Exchange::new(Plugin::CachingSha2, NONCE, PLAIN);
-        e.start(&pw).unwrap();
-        let refused = e.more(&[4], &pw).err().unwrap();
-        assert!(refused.is_auth() && refused.to_string().contains("allow_public_key_retrieval"));
-
-        let mut e = Exchange::new(Plugin::CachingSha2, NONCE, PLAIN_KEY);
-        e.start(&pw).unwrap();
-        assert!(matches!(e.more(&[4], &pw).unwrap(), Step::Send(b) if b[..] == [2]));
-        let Step::Encrypt { public_key_pem, plaintext } = e.more(b"PEM", &pw).unwrap() else { panic!() };
-        assert_eq!((&public_key_pem[..], plaintext.len()), (&b"PEM"[..], 7));
-    }
-
-    #[test]
-    fn sha256_never_shows_the_password_on_a_plain_connection() {
-        let pw = Password::from("secret");
-        assert!(Exchange::new(Plugin::Sha256, NONCE, PLAIN).start(&pw).is_err());
-        assert_eq!(Exchange::new(Plugin::Sha256, NONCE, PLAIN_KEY).start(&pw).unwrap()[..], [1]);
-        assert_eq!(Exchange::new(Plugin::Sha256, NONCE, SECURE).start(&pw).unwrap()[..], *b"secret\0");
-    }
-
-    #[test]
-    fn no_password_is_an_empty_answer() {
-        for (plugin, answer) in [(Plugin::NativePassword, &[][..]), (Plugin::CachingSha2, &[]), (Plugin::Sha256, &[0])]
-        {
-            let got = Exchange::new(plugin, NONCE, PLAIN).start(&Password::default()).unwrap();
-            assert_eq!(got[..], *answer);
-        }
-    }
-
-    #[test]
-    fn nonsense_ends_the_exchange() {
-        let pw = Password::from("secret");
-        for data in [&[][..], &[1], &[5], &[3, 3]] {
-            assert!(Exchange::new(Plugin::CachingSha2, NONCE, SECURE).more(data, &pw).is_err());
-        }
-        assert!(Exchange::new(Plugin::NativePassword, NONCE, SECURE).more(&[4], &pw).is_err());
-    }
-}
+mod tests;

@@ -23,6 +23,11 @@ pub fn scramble(password: &[u8], nonce: &[u8; NONCE_LEN]) -> [u8; 20] {
     out
 }
 
+/// What the server keeps of a password.
+pub(crate) fn stored(password: &[u8]) -> [u8; 20] {
+    sha1(&[&sha1(&[password])])
+}
+
 /// The server's side: whether `answer` proves knowledge of `password`. No password is an empty answer.
 #[must_use]
 pub fn check(password: &[u8], nonce: &[u8; NONCE_LEN], answer: &[u8]) -> bool {

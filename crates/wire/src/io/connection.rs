@@ -6,9 +6,10 @@ use super::channel::Channel;
 use super::result_set::ResultSet;
 use super::rows::Rows;
 use super::tls::Tls;
+use crate::auth::CLIENT_NONCE_LEN;
 use crate::command;
 use crate::compress::Compression;
-use crate::connect::{Action, Connect, Session};
+use crate::connect::{Action, Connect, Identity, Session};
 use crate::error::{CONNECT, CONNECT_ALL, Error, Kind};
 use crate::options::{ConnectOptions, Endpoint};
 use crate::prepare::PrepareReader;
@@ -79,7 +80,11 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static,
     {
-        let login = options.login(local);
+        let mut login = options.login(local);
+        login.server_public_key =
+            options.server_public_key.as_deref().map(super::tls::server_public_key).transpose()?;
+        let mut nonce = [0; CLIENT_NONCE_LEN];
+        login.client_nonce = aws_lc_rs::rand::fill(&mut nonce).is_ok().then_some(nonce);
         let mut tls = match login.tls {
             crate::connect::TlsUse::Never => None,
             _ => Some(Tls::new(options)?),
@@ -101,8 +106,13 @@ impl Connection {
                     let Some(tls) = tls.take() else {
                         return Err(Error::usage("TLS was not asked for"));
                     };
-                    channel = channel.wrap(|stream| tls.handshake(stream)).await?;
-                    connect.tls_ready()?
+                    let mut certificate = None;
+                    let found = &mut certificate;
+                    channel = channel.wrap(|stream| tls.handshake(stream, found)).await?;
+                    match certificate {
+                        Some(certificate) => connect.tls_ready(certificate)?,
+                        None => return Err(Error::usage("TLS without a certificate")),
+                    }
                 }
                 Action::Encrypt { public_key_pem, plaintext } => {
                     connect.encrypted(crate::auth::encrypt(&public_key_pem, &plaintext)?)?
@@ -114,6 +124,7 @@ impl Connection {
             connection_id = session.connection_id,
             version = %session.server_version,
             tls = session.tls,
+            identity = ?session.identity,
             compression = ?session.compression,
             "logged in"
         );
@@ -150,6 +161,12 @@ impl Connection {
     #[must_use]
     pub const fn tls(&self) -> bool {
         self.session.tls
+    }
+
+    /// Who says that the server is the right one.
+    #[must_use]
+    pub const fn identity(&self) -> Identity {
+        self.session.identity
     }
 
     /// What the connection is compressed with.

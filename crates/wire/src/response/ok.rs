@@ -47,6 +47,19 @@ impl OkPacket {
         Ok(Self { affected_rows, last_insert_id, status, warnings, info: escape(info, 512), changes })
     }
 
+    /// The remark as the server sent it.
+    pub(crate) fn info_bytes(payload: &[u8], capabilities: CapabilityFlags) -> Result<&[u8], ParseError> {
+        let mut r = Reader::new(payload);
+        r.skip(1, "header")?;
+        r.lenenc("affected rows")?;
+        r.lenenc("last insert id")?;
+        r.skip(4, "status, warnings")?;
+        if capabilities.contains(CapabilityFlags::SESSION_TRACK) && !r.is_empty() {
+            return r.lenenc_bytes("info");
+        }
+        Ok(r.rest())
+    }
+
     /// Writes an OK packet for a client without SESSION_TRACK.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

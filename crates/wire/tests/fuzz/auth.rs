@@ -1,11 +1,11 @@
 //! A login against a server that may send anything: it ends, and the password is shown to nobody who could listen.
 
 use millstream_wire::auth::{caching_sha2, check_native_password};
-use millstream_wire::connect::{Action, Connect, Login, TlsUse};
+use millstream_wire::connect::{Action, Certificate, Connect, Identity, Login, TlsUse};
 use millstream_wire::flags::{CapabilityFlags, StatusFlags};
 use millstream_wire::handshake::{HandshakeResponse41, HandshakeV10, NONCE_LEN};
 
-const PASSWORD: &[u8] = b"the password";
+const PASSWORD: &[u8] = b"p4ss of test";
 const NONCE: [u8; NONCE_LEN] = *b"01234567890123456789";
 const PLUGINS: [&str; 8] = [
     "caching_sha2_password",
@@ -29,6 +29,8 @@ pub(crate) fn run(data: &[u8]) {
         tls: if has(2) { TlsUse::IfOffered } else { TlsUse::Never },
         local: has(4),
         allow_public_key_retrieval: has(8),
+        allow_cleartext_password: has(128),
+        client_nonce: has(128).then_some([7; 32]),
         max_packet: 1 << 24,
         ..Login::default()
     };
@@ -43,13 +45,20 @@ pub(crate) fn run(data: &[u8]) {
         auth_plugin: PLUGINS[usize::from(plugin) % PLUGINS.len()].into(),
     };
     let mut connect = Connect::new(login).unwrap();
-    let mut watch = Watch { tls: false, local: has(4), may_ask_key: has(8), rounds: 0 };
+    // Inside TLS to a server that has to prove itself first, nothing may be shown that could be read.
+    let unproven = has(64);
+    let mut watch = Watch { tls: false, local: has(4), may_ask_key: has(4) || has(8), rounds: 0 };
 
+    let mut inside = false;
     let mut action = connect.handle(&greeting.encode());
     if let Ok(Action::StartTls(_)) = action {
         assert!(has(2) && !has(16));
-        watch.tls = true;
-        action = connect.tls_ready();
+        (watch.tls, watch.local) = (!unproven, has(4) && !unproven);
+        watch.may_ask_key &= !unproven;
+        let sha256 = [0; 32];
+        let certificate = if unproven { Certificate::ToBeProven { sha256 } } else { Certificate::Unchecked { sha256 } };
+        action = connect.tls_ready(certificate);
+        inside = true;
     }
     let Ok(Action::Send(packet)) = action else { return };
     watch.sent(&packet);
@@ -79,7 +88,8 @@ pub(crate) fn run(data: &[u8]) {
             }
             Ok(Action::StartTls(_)) => panic!("TLS in the middle of a login"),
             Ok(Action::Done(session)) => {
-                assert_eq!((session.tls, packet[0]), (watch.tls, 0));
+                assert_eq!((session.tls, packet[0]), (inside, 0));
+                assert!(!(inside && unproven) || session.identity == Identity::Password);
                 assert!(connect.handle(&packet).is_err());
                 return;
             }
@@ -119,6 +129,7 @@ impl Watch {
             b"mysql_native_password" => assert!(check_native_password(PASSWORD, nonce, answer)),
             b"caching_sha2_password" => assert_eq!(answer, caching_sha2(PASSWORD, nonce)),
             b"mysql_clear_password" => assert!(self.tls || self.local),
+            b"client_ed25519" => assert_eq!(answer.len(), 64),
             _ => {}
         }
     }
