@@ -75,15 +75,15 @@ impl Flavor {
         self == Self::Mysql97
     }
 
-    /// Offers TLS without being given a certificate: MySQL makes certificates when it is initialised, MariaDB since
-    /// 11.4 at each start.
-    pub fn has_tls_by_itself(self) -> bool {
-        matches!(self, Self::Mysql97 | Self::Mariadb118)
+    /// Offers TLS 1.2 or later: MySQL 9.7 with certificates it makes when it is initialised, MariaDB 11.8 with one it makes
+    /// at each start, the older MariaDBs with the harness's. MySQL 5.6 is built with yaSSL, which ends at TLS 1.1.
+    pub fn has_tls(self) -> bool {
+        self != Self::Mysql56
     }
 
-    /// Speaks TLS 1.2 or later when it is given a certificate. MySQL 5.6's is built with yaSSL, which ends at 1.1.
-    pub fn has_modern_tls(self) -> bool {
-        self != Self::Mysql56
+    /// Proves by the password that its certificate is its own: MariaDB since 11.4.
+    pub fn proves_certificate(self) -> bool {
+        self == Self::Mariadb118
     }
 
     /// Its `mysql` and `mysqlbinlog` programs are there too.

@@ -30,6 +30,7 @@ pub use session::{Endpoint, Session, SessionError};
 use millstream_wire::ConnectOptions;
 
 use crate::guard::{DirGuard, Guarded};
+use crate::paths;
 
 /// The password of `repl`: a server made for a test has no secrets.
 pub const REPL_PASSWORD: &str = "repl:pw@1";
@@ -246,6 +247,15 @@ impl Server {
         }
     }
 
+    /// The CA that the server's certificate comes from, where there is one.
+    pub fn ca(&self) -> Option<PathBuf> {
+        match self.flavor() {
+            Flavor::Mysql97 => Some(self.data_dir().join("ca.pem")),
+            Flavor::Mariadb105 | Flavor::Mariadb1011 => Some(fixture("ca.pem")),
+            _ => None,
+        }
+    }
+
     /// The end of the binlog: file and offset.
     #[track_caller]
     pub fn position(&self) -> (String, u64) {
@@ -379,8 +389,12 @@ impl Server {
                 flag("aria-pagecache-buffer-size", &"8M");
                 flag("key-buffer-size", &"1M");
                 flag("innodb-data-file-path", &"ibdata1:1M:autoextend");
-                // The authentication plugins of this version count as less mature than the server.
+                // Some authentication plugins count as less mature than the server.
                 flag("plugin-maturity", &"beta");
+                if !flavor.proves_certificate() {
+                    flag("ssl-cert", &fixture("server.pem").display());
+                    flag("ssl-key", &fixture("server.key").display());
+                }
             }
         }
         command.args(redo_flags(flavor, if flavor == Flavor::Mysql97 { 64 } else { 8 }));
@@ -396,6 +410,11 @@ impl Server {
     fn process(&self) -> MutexGuard<'_, Option<Guarded>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A certificate or key of `tests/fixtures/tls`.
+pub fn fixture(name: &str) -> PathBuf {
+    paths::repo_root().join("tests/fixtures/tls").join(name)
 }
 
 fn password_of(user: &str) -> &'static str {
