@@ -5,10 +5,13 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a test fails by panicking"
 )]
 
+#[path = "hostile/bounded.rs"]
+mod bounded;
 mod fuzz;
 
 use millstream_wire::packet::{MAX_PACKET, PacketCodec};
@@ -17,7 +20,7 @@ use proptest::prelude::*;
 
 type Body = fn(&[u8]);
 
-const TARGETS: [(&str, Body); 10] = [
+const TARGETS: [(&str, Body); 11] = [
     ("packet", fuzz::packet::run),
     ("handshake", fuzz::handshake::run),
     ("auth", fuzz::auth::run),
@@ -28,6 +31,7 @@ const TARGETS: [(&str, Body); 10] = [
     ("prepare", fuzz::prepare::run),
     ("dump", fuzz::dump::run),
     ("compressed", fuzz::compressed::run),
+    ("session_track", fuzz::session_track::run),
 ];
 
 /// What is checked in as the start of the fuzzing.

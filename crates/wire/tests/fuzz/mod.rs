@@ -9,6 +9,7 @@ pub(crate) mod packet;
 pub(crate) mod prepare;
 pub(crate) mod response;
 pub(crate) mod result;
+pub(crate) mod session_track;
 pub(crate) mod text_row;
 
 use bytes::Bytes;

@@ -1,0 +1,236 @@
+//! Every prefix and every single-byte edit of recorded sessions: no panic, and memory and steps in proportion.
+//!
+//! The recordings in the fuzz corpus are tried at every byte with eight values, with `MILLSTREAM_LONG=1` with all 255.
+//! The large ones beside the repository are tried answer by answer at seeded places, 20,000 in each with
+//! `MILLSTREAM_LONG=1`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use allocation_counter::measure;
+use bytes::{Bytes, BytesMut};
+use millstream_wire::compress::{CompressedFrames, Compression};
+use millstream_wire::connect::{Action, Connect, Login};
+use millstream_wire::dump::DumpReader;
+use millstream_wire::flags::CapabilityFlags;
+use millstream_wire::handshake::HandshakeV10;
+use millstream_wire::packet::{LOGIN_LIMIT, PacketCodec};
+use millstream_wire::prepare::PrepareReader;
+use millstream_wire::query::{QueryEvent, ResultReader};
+use millstream_wire::{ColumnDefinition, Row, RowFormat};
+
+/// Peak memory of a session that is read to its end, its read buffer included: this much, and so much for each byte.
+const FIXED: usize = 2 << 10;
+const PER_BYTE: usize = 128;
+/// Beside them, what a compressed frame is opened into at once, and zlib's own state. zstd's is not seen from Rust: it is
+/// the window that the frame asks for, at most 16 MiB.
+const OPENING: usize = 512 << 10;
+
+fn is_long() -> bool {
+    std::env::var_os("MILLSTREAM_LONG").is_some()
+}
+
+/// A small generator: reproducible, and the same everywhere.
+struct Seeded(u64);
+
+impl Seeded {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % n.max(1) as u64).unwrap()
+    }
+}
+
+/// Packets of a stream, whatever their numbers.
+fn packets(stream: &[u8]) -> Vec<Bytes> {
+    let mut codec = PacketCodec::new(LOGIN_LIMIT);
+    codec.ignore_order();
+    let (mut buf, mut out) = (BytesMut::from(stream), Vec::new());
+    while let Ok(Some(packet)) = codec.decode(&mut buf) {
+        out.push(packet);
+    }
+    out
+}
+
+/// The login that a stream begins with. How many packets it took.
+fn login(stream: &[u8]) -> usize {
+    let login = Login { user: "user".into(), password: "password".into(), max_packet: 1 << 24, ..Login::default() };
+    let mut connect = Connect::new(login).unwrap();
+    let mut steps = 0;
+    for packet in packets(stream) {
+        steps += 1;
+        match connect.handle(&packet) {
+            Ok(Action::Encrypt { .. }) => drop(connect.encrypted(vec![0; 256])),
+            Ok(Action::Done(_)) | Err(_) => break,
+            Ok(_) => {}
+        }
+    }
+    steps
+}
+
+/// The packets as every kind of answer. How many values there were.
+fn answers(stream: &[u8]) -> usize {
+    let packets = packets(stream);
+    let mut steps = packets.len();
+    for caps in [CapabilityFlags::PROTOCOL_41, CapabilityFlags::all()] {
+        for format in [RowFormat::Text, RowFormat::Binary] {
+            let mut reader = ResultReader::new(caps, format);
+            let mut columns: Arc<[ColumnDefinition]> = Arc::new([]);
+            for packet in &packets {
+                match reader.handle(packet) {
+                    Ok(QueryEvent::Columns(known)) => columns = known,
+                    Ok(QueryEvent::Row) => {
+                        steps += Row::new(packet.clone(), Arc::clone(&columns), format).values().count();
+                    }
+                    Ok(QueryEvent::Done { ok, .. }) => steps += ok.changes.iter().count(),
+                    Ok(_) => {}
+                    Err(_) => reader = ResultReader::new(caps, format),
+                }
+                if reader.is_finished() {
+                    reader = ResultReader::new(caps, format);
+                }
+            }
+        }
+        let mut reader = PrepareReader::new(caps);
+        for packet in &packets {
+            if !matches!(reader.handle(packet), Ok(None)) {
+                reader = PrepareReader::new(caps);
+            }
+        }
+    }
+    for packet in &packets {
+        drop(DumpReader::new(true, true).handle(packet.clone()));
+    }
+    steps
+}
+
+fn check(stream: &[u8], read: fn(&[u8]) -> usize, more: usize) -> usize {
+    let mut steps = 0;
+    let used = measure(|| steps = read(stream));
+    let peak = usize::try_from(used.bytes_max).unwrap();
+    let bound = FIXED + PER_BYTE * stream.len() + more;
+    assert!(peak <= bound, "{peak} bytes for {}", stream.len());
+    assert!(usize::try_from(used.bytes_total).unwrap() <= 16 * bound, "{} in all", used.bytes_total);
+    // Four readings, and a null bitmap has eight values in a byte.
+    assert!(steps <= 64 + 32 * stream.len(), "{steps} steps for {}", stream.len());
+    peak.saturating_sub(FIXED) / stream.len().max(1)
+}
+
+/// All prefixes and edits of a stream; the most bytes for each of its bytes.
+fn every(stream: &[u8], read: fn(&[u8]) -> usize, until: usize) -> usize {
+    let mut most = 0;
+    let mut edited = stream.to_vec();
+    for at in 0..until {
+        most = most.max(check(&stream[..at], read, 0));
+        let was = stream[at];
+        let near = [was ^ 1, was ^ 0x80, was.wrapping_add(1), was.wrapping_sub(1)];
+        let some = [0, 0x7f, 0xfb, 0xff].into_iter().chain(near);
+        let all = 0..=if is_long() { 255 } else { 0 };
+        for value in all.chain(some) {
+            edited[at] = value;
+            most = most.max(check(&edited, read, 0));
+        }
+        edited[at] = was;
+    }
+    most
+}
+
+fn sorted(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn prefixes_and_edits_of_sessions_take_memory_and_steps_in_proportion() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/packet");
+    let (mut logins, mut most) = (0, 0);
+    for path in sorted(&dir) {
+        let recording = std::fs::read(&path).unwrap();
+        // Two bytes choose the target's options.
+        let stream = &recording[2..];
+        most = most.max(every(stream, answers, stream.len()));
+        if HandshakeV10::parse(&packets(stream)[0]).is_ok() {
+            logins += 1;
+            // Beyond the login nothing changes it.
+            let end: usize = packets(stream).iter().take(login(stream)).map(|p| p.len() + 4).sum();
+            most = most.max(every(&stream[..end], login, end));
+        }
+    }
+    println!("at most {most} bytes for each byte beyond {FIXED}");
+    assert!(logins > 10);
+}
+
+#[test]
+fn samples_of_large_recordings_take_memory_and_steps_in_proportion() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus/generated/wire");
+    if !root.is_dir() {
+        return println!("skipped: no recordings in {}", root.display());
+    }
+    let samples = if is_long() { 20_000 } else { 300 };
+    let mut seeded = Seeded(0x2545_f491_4f6c_dd1d);
+    for path in sorted(&root).iter().filter(|p| p.is_dir()).flat_map(|folder| sorted(folder)) {
+        if path.extension().is_none_or(|e| e != "s2c") {
+            continue;
+        }
+        let stream = std::fs::read(&path).unwrap();
+        // Answers begin with number 1; of a long one the front is enough.
+        let (mut parts, mut rest) = (vec![Vec::new()], &stream[..]);
+        while let Some((&[a, b, c, sequence], tail)) = rest.split_first_chunk::<4>() {
+            let len = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
+            let (frame, tail) = rest.split_at(4 + len.min(tail.len()));
+            if sequence == 1 {
+                parts.push(Vec::new());
+            }
+            let part = parts.last_mut().unwrap();
+            if part.len() < 4 << 10 {
+                part.extend_from_slice(frame);
+            }
+            rest = tail;
+        }
+        parts.retain(|part| !part.is_empty());
+        for n in 0..samples {
+            let part = &parts[seeded.below(parts.len())];
+            let at = seeded.below(part.len());
+            if n % 2 == 0 {
+                check(&part[..at], answers, 0);
+            } else {
+                let mut edited = part.clone();
+                edited[at] = u8::try_from(seeded.below(256)).unwrap();
+                check(&edited, answers, 0);
+            }
+        }
+    }
+}
+
+/// Frames that declare what they do not hold, and hold what they do not declare.
+#[test]
+fn prefixes_and_edits_of_compressed_frames_take_memory_in_proportion() {
+    fn open(input: &[u8]) -> usize {
+        let (algorithm, stream) = input.split_first().unwrap();
+        let algorithm = if *algorithm == 1 { Compression::Zlib } else { Compression::Zstd { level: 1 } };
+        let mut frames = CompressedFrames::new(algorithm).unwrap();
+        let (mut buf, mut out, mut steps) = (BytesMut::from(stream), BytesMut::new(), 0);
+        while let Ok(true) = frames.decode(&mut buf, &mut out) {
+            steps += 1;
+        }
+        steps
+    }
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/compressed");
+    for path in sorted(&dir) {
+        let recording = std::fs::read(&path).unwrap();
+        // The first byte is the algorithm, the second the target's.
+        let frames = [&recording[..1], &recording[2..]].concat();
+        let mut edited = frames.clone();
+        let step = if is_long() { 1 } else { 1 + frames.len() / 50 };
+        for at in (1..frames.len()).step_by(step) {
+            check(&frames[..at], open, OPENING);
+            for value in [0, 1, 0x7f, 0xff, frames[at] ^ 1] {
+                edited[at] = value;
+                check(&edited, open, OPENING);
+            }
+            edited[at] = frames[at];
+        }
+    }
+}
