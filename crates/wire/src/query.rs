@@ -62,6 +62,9 @@ pub struct ResultReader {
     columns: Vec<ColumnDefinition>,
     /// A cursor was asked for.
     cursor: bool,
+    /// The EOF after the columns said that the rows are OUT parameters. MySQL does not say it again after them, nor that the
+    /// procedure's OK follows (`Protocol_binary::send_out_parameters`).
+    out_params: bool,
     /// The file that the server asked for.
     file: String,
 }
@@ -70,7 +73,15 @@ impl ResultReader {
     /// A reader for the first packet of an answer.
     #[must_use]
     pub const fn new(capabilities: CapabilityFlags, format: RowFormat) -> Self {
-        Self { capabilities, format, state: State::Head, columns: Vec::new(), cursor: false, file: String::new() }
+        Self {
+            capabilities,
+            format,
+            state: State::Head,
+            columns: Vec::new(),
+            cursor: false,
+            out_params: false,
+            file: String::new(),
+        }
     }
 
     /// A reader for the answer to [`execute_with_cursor`](crate::command::execute_with_cursor). If the answer is over with
@@ -161,6 +172,7 @@ impl ResultReader {
             (State::ColumnsEof, Reply::Eof) => {
                 let eof = EofPacket::parse(packet).map_err(malformed)?;
                 let event = self.columns_known();
+                self.out_params = eof.status.contains(StatusFlags::PS_OUT_PARAMS);
                 if self.cursor && eof.status.contains(StatusFlags::CURSOR_EXISTS) {
                     self.state = State::Finished;
                 }
@@ -180,7 +192,10 @@ impl ResultReader {
         QueryEvent::Columns(core::mem::take(&mut self.columns).into())
     }
 
-    fn done(&mut self, ok: OkPacket) -> QueryEvent {
+    fn done(&mut self, mut ok: OkPacket) -> QueryEvent {
+        if core::mem::take(&mut self.out_params) {
+            ok.status |= StatusFlags::PS_OUT_PARAMS | StatusFlags::MORE_RESULTS;
+        }
         let more = ok.status.contains(StatusFlags::MORE_RESULTS);
         self.state = if more { State::Head } else { State::Finished };
         QueryEvent::Done { ok, more }
@@ -228,6 +243,12 @@ mod tests {
             [vec![1], column.clone(), eof(none), row.clone(), row.clone(), eof(more), vec![0, 0, 0, 0, 0, 0, 0]];
         assert_eq!(feed(&mut r, &classic), [Pending, Pending, columns(), Row, Row, done(more), done(none)]);
         assert!(r.is_finished());
+
+        // OUT parameters are told by the EOF after their columns, and so is the OK behind them.
+        let out = StatusFlags::PS_OUT_PARAMS;
+        let mut r = ResultReader::new(CapabilityFlags::empty(), RowFormat::Text);
+        let packets = [vec![1], column.clone(), eof(out | more), row.clone(), eof(none), vec![0, 0, 0, 0, 0, 0, 0]];
+        assert_eq!(feed(&mut r, &packets)[2..], [columns(), Row, done(more | out), done(none)]);
 
         let end = OkPacket::default().encode_end_of_rows();
         let mut r = ResultReader::new(CapabilityFlags::DEPRECATE_EOF, RowFormat::Text);

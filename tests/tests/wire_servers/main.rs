@@ -4,4 +4,5 @@
 
 mod auth;
 mod dump;
+mod query;
 mod tls;

@@ -1,3 +1,6 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::connection::{Answer, Connection};
 use super::cursor::Cursor;
 use super::rows::Rows;
@@ -12,6 +15,8 @@ use crate::response::{ColumnDefinition, RowFormat, Value};
 pub struct Statement {
     prepared: Prepared,
     connection_id: u32,
+    /// It was executed with a cursor.
+    cursor: Arc<AtomicBool>,
 }
 
 impl Statement {
@@ -39,7 +44,8 @@ impl Connection {
         self.answer = Some(Answer::Prepare(PrepareReader::new(self.session.capabilities)));
         loop {
             if let Some(prepared) = self.prepare_step().await? {
-                return Ok(Statement { prepared, connection_id: self.session.connection_id });
+                let connection_id = self.session.connection_id;
+                return Ok(Statement { prepared, connection_id, cursor: Arc::default() });
             }
         }
     }
@@ -48,19 +54,26 @@ impl Connection {
     /// the other; its OUT parameters come as the last one with rows.
     ///
     /// # Errors
-    /// A wrong number of parameters or a statement of another connection, the server's error, or a broken connection.
+    /// A wrong number of parameters, a statement of another connection, or one that had a cursor; the server's error, or a
+    /// broken connection.
     pub async fn execute_statement(&mut self, statement: &Statement, params: &[Value<'_>]) -> Result<Rows<'_>, Error> {
         self.check(statement, params)?;
+        // MySQL 9.7.4 sends no rows then, puts an OK in place of their end, and adds the rows to the next cursor.
+        if statement.cursor.load(Ordering::Relaxed) {
+            return Err(Error::usage(
+                "a statement that had a cursor cannot be executed without one: prepare it once more for that",
+            ));
+        }
         self.start(&command::execute(statement.prepared.id, params), RowFormat::Binary).await?;
         self.rows(RowFormat::Binary).await
     }
 
     /// Runs a prepared statement and leaves its rows on the server, which gives `batch` of them at a time (at least 1). The
     /// server keeps the whole result in a temporary table meanwhile; a statement that can have no cursor (SHOW, CALL) gives
-    /// its rows at once.
+    /// its rows at once. The statement is one for cursors from then on.
     ///
     /// # Errors
-    /// As [`execute_statement`](Self::execute_statement).
+    /// A wrong number of parameters or a statement of another connection, the server's error, or a broken connection.
     pub async fn open_cursor(
         &mut self,
         statement: &Statement,
@@ -68,6 +81,7 @@ impl Connection {
         batch: u32,
     ) -> Result<Cursor<'_>, Error> {
         self.check(statement, params)?;
+        statement.cursor.store(true, Ordering::Relaxed);
         Cursor::open(self, statement.prepared.id, params, batch.max(1)).await
     }
 
