@@ -1,4 +1,4 @@
-//! MySQL binary log events and rows as borrowed views.
+//! Binary log events and rows of MySQL and MariaDB as borrowed views.
 //!
 //! [`EventDecoder`] takes raw events, from a stream or a [`BinlogFile`], and returns [`Event`](event::Event)s that borrow
 //! them. A [`TableMap`](event::TableMap) gives a [`TableSchema`]; a [`RowsEvent`](event::RowsEvent) read with it gives
@@ -32,7 +32,7 @@
 //!                     }
 //!                 }
 //!             }
-//!             // TransactionPayload holds more events: see `PayloadReader`.
+//!             // TransactionPayload holds more events: see `PayloadReader`. MariaDB's compressed events: see `Event::inflate`.
 //!             _ => {}
 //!         }
 //!     }

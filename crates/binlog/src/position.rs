@@ -61,19 +61,28 @@ impl fmt::Display for Position {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PositionTracker {
     position: Position,
+    stated: bool,
 }
 
 impl PositionTracker {
     /// A tracker at a known place. A stream's first event, an artificial ROTATE, states one in any case.
     #[must_use]
     pub const fn new(position: Position) -> Self {
-        Self { position }
+        Self { position, stated: true }
     }
 
     /// The end of the last event that lies in the log. Inside a transaction it is not a place to start from.
     #[must_use]
     pub const fn position(&self) -> &Position {
         &self.position
+    }
+
+    /// Whether the log itself said so. Where lengths were added up, the place is too low by what the server left out:
+    /// a MariaDB's COMMIT of tables without transactions may say nothing, and annotations come only when they are asked
+    /// for. Such a place is shown, and no dump is begun there; the next event group states its own.
+    #[must_use]
+    pub const fn is_stated(&self) -> bool {
+        self.stated
     }
 
     /// Moves behind `event`.
@@ -86,19 +95,27 @@ impl PositionTracker {
                     self.position.file = Arc::from(rotate.file);
                 }
                 *offset = rotate.position;
+                self.stated = true;
             }
             EventBody::Heartbeat(heartbeat) => {
                 if *self.position.file == *heartbeat.file {
                     let whole = heartbeat.is_whole;
                     *offset =
                         if whole { heartbeat.position.max(*offset) } else { widened(*offset, heartbeat.position) };
+                    self.stated = true;
                 }
             }
             _ if header.is_made_for_stream() => {}
             // A dump that begins in the middle of a file sends the file's own one without its place.
             EventBody::FormatDescription(_) if header.log_pos == 0 => {}
-            _ if header.log_pos == 0 => *offset = offset.saturating_add(u64::from(header.length)),
-            _ => *offset = widened(*offset, u64::from(header.log_pos)),
+            _ if header.log_pos == 0 => {
+                *offset = offset.saturating_add(u64::from(header.length));
+                self.stated = false;
+            }
+            _ => {
+                *offset = widened(*offset, u64::from(header.log_pos));
+                self.stated = true;
+            }
         }
     }
 }

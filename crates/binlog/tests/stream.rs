@@ -1,5 +1,4 @@
-//! Events as they came over real connections, from recordings of dumps against a MySQL 9.7.4 server, and events made by
-//! hand.
+//! Events as they came over real connections, from recordings of dumps, and events made by hand.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -16,6 +15,8 @@ mod common;
 mod maria;
 #[path = "stream/positions.rs"]
 mod positions;
+#[path = "stream/recordings.rs"]
+mod recordings;
 #[path = "stream/rows.rs"]
 mod rows;
 #[path = "stream/table_map.rs"]
@@ -32,7 +33,12 @@ use millstream_binlog::{DecoderOptions, Error, EventDecoder};
 /// The event packets of a recording. Anything else of the session does not look like an event: its length field does
 /// not fit.
 fn events(recording: &str) -> Option<Vec<Vec<u8>>> {
-    let bytes = std::fs::read(corpus("generated/wire/mysql-9.7.4")?.join(recording).with_extension("s2c")).unwrap();
+    events_of("mysql-9.7.4", recording)
+}
+
+/// The same of any server.
+fn events_of(server: &str, recording: &str) -> Option<Vec<Vec<u8>>> {
+    let bytes = std::fs::read(corpus("generated/wire")?.join(server).join(recording).with_extension("s2c")).unwrap();
     let mut out = Vec::new();
     let mut rest = bytes.as_slice();
     while let Some(([a, b, c, _], tail)) = rest.split_first_chunk::<4>() {
