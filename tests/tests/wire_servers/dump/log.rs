@@ -1,5 +1,7 @@
 //! A dump whose events are decoded as they come.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use millstream_binlog::event::{Checksum, EventBody};
 use millstream_binlog::{DecoderOptions, EventDecoder, EventType, Gtid, GtidSet, MariaGtid, MariaGtidPos};
@@ -68,6 +70,15 @@ impl Place {
             }
             (place, id) => panic!("{id:?} at {place:?}"),
         }
+    }
+}
+
+/// Waits until something is so.
+pub(super) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !is_so().await {
+        assert!(Instant::now() < deadline, "{what}: not within 120 s");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -7,7 +7,7 @@ use millstream_binlog::{DecoderOptions, EventDecoder, MariaGtidList};
 use millstream_tests::server::{Flavor, Server, ServerOptions, or_skip};
 use millstream_wire::{BinlogDump, Compression, Connection, DumpChecksum, DumpStart};
 
-use super::log::{Log, Place, dump, everything, insert, root, table, texts, uuid};
+use super::log::{Log, Place, dump, eventually, everything, insert, root, table, texts, uuid};
 
 super::on_every_server! {
     /// Conformance: D4, D6, D8
@@ -101,9 +101,7 @@ async fn semi_sync(server: &Server) {
     // MariaDB's thread for acknowledgements does not notice that a replica left or came while it listens to others.
     drop(log);
     let dumps = "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'";
-    while c.query_all(dumps).await.unwrap().scalar() != Some("0") {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually("no dump is open", async || c.query_all(dumps).await.unwrap().scalar() == Some("0")).await;
     assert!(off.iter().all(|s| !s.wants_ack) && texts(&off, "semi-") == ["semi-00"], "{}", server.flavor());
 
     let (prefix, plugin) = match server.flavor() {
@@ -128,10 +126,12 @@ async fn semi_sync(server: &Server) {
         ["_yes_tx", "_no_tx"].map(|what| rows.text(find(what), "Value").unwrap().parse::<u64>().unwrap())
     };
     let before = counts(&mut c).await;
-    let mut by_compression = vec![Compression::None];
-    if server.flavor() == Flavor::Mysql97 {
-        by_compression.push(Compression::Zlib);
-    }
+    // MariaDB is connected to once: its thread for acknowledgements may not notice a replica that comes after another left.
+    let by_compression = match server.flavor() {
+        Flavor::Mysql97 => vec![Compression::None, Compression::Zlib],
+        Flavor::Mariadb1011 => vec![Compression::Zlib],
+        _ => vec![Compression::None],
+    };
     let mut last = "semi-00".to_owned();
     let mut commits = 0;
     for compression in by_compression {
@@ -174,13 +174,11 @@ async fn purged(server: &Server) {
     insert(&mut c, "purged-01").await;
     // Files that may be needed to recover stay until a checkpoint is written: MariaDB's purge takes them a moment later.
     let last = server.position().0;
-    for _ in 0..200 {
+    eventually("all but one file are purged", async || {
         c.execute(&format!("PURGE BINARY LOGS TO '{last}'")).await.unwrap();
-        if c.query_all("SHOW BINARY LOGS").await.unwrap().len() == 1 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        c.query_all("SHOW BINARY LOGS").await.unwrap().len() == 1
+    })
+    .await;
     let zero = match flavor.is_mariadb() {
         true => DumpStart::MariaGtid(String::new()),
         false => everything(flavor),
