@@ -6,3 +6,4 @@ mod auth;
 mod dump;
 mod query;
 mod tls;
+mod tool;

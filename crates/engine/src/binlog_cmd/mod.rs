@@ -9,6 +9,7 @@ mod error;
 mod files;
 mod filter;
 mod json;
+mod live;
 mod role;
 mod secret;
 mod stats;
@@ -24,10 +25,11 @@ use std::time::Instant;
 use millstream_binlog::EventType;
 use millstream_binlog::event::Query;
 
-pub use args::BinlogArgs;
+pub use args::{BinlogArgs, Tls};
 pub use error::Error;
 pub use files::Input;
 pub use filter::{Filter, GtidFilter, Offset, TableFilter, TypeFilter};
+pub use live::{Live, LiveStart};
 pub use stats::{Amount, Summary, TableCount};
 pub use when::When;
 
@@ -53,6 +55,8 @@ pub enum Format {
 pub struct Options {
     /// Where the log comes from, in order.
     pub inputs: Vec<Input>,
+    /// A server to read from instead.
+    pub live: Option<Live>,
     /// What is shown.
     pub filter: Filter,
     /// How it is shown.
@@ -97,8 +101,11 @@ impl<'a> Place<'a> {
 pub fn run(options: &Options, out: &mut impl Write) -> (Summary, Result<(), Error>) {
     #[allow(clippy::disallowed_methods, reason = "the speed of reading is what the statistics show")]
     let start = Instant::now();
-    let mut walk = Walk::new(&options.filter, options.format, false, out);
-    let mut result = files::read(options, &mut walk);
+    let mut walk = Walk::new(&options.filter, options.format, options.live.is_some(), out);
+    let mut result = match &options.live {
+        Some(live) => live::read(live, options, &mut walk),
+        None => files::read(options, &mut walk),
+    };
     let mut summary = walk.summary;
     summary.elapsed = start.elapsed();
     if !result.as_ref().is_err_and(|e| e.is_broken_pipe() || e.is_usage()) {

@@ -129,6 +129,10 @@ impl<'o, W: Write> Walk<'o, W> {
         }
     }
 
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
+        Ok(self.out.flush()?)
+    }
+
     /// Takes one event of the log. Before the user's start (`is_shown` false) it only follows what later events need.
     pub(super) fn raw(&mut self, raw: &[u8], place: Place<'_>, is_shown: bool) -> Result<Flow, Error> {
         let ty = raw.get(4).map(|code| EventType(*code));

@@ -12,6 +12,7 @@ mod position;
 mod resolve;
 mod route;
 mod section;
+mod source_url;
 mod units;
 
 use core::time::Duration;
@@ -23,6 +24,7 @@ pub use password::Password;
 pub use pattern::{NameCase, Pattern, TablePatterns};
 pub use position::{Start, Until};
 pub use route::{Route, Routes, TableMode, Target, TargetClash, Template};
+pub use source_url::SourceUrl;
 
 /// A whole configuration: checked, and nothing left to default.
 #[derive(Clone, Debug)]
