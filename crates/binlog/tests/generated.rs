@@ -21,11 +21,12 @@ use proptest::prelude::*;
 
 type Body = fn(&[u8]);
 
-const TARGETS: [(&str, Body); 10] = [
+const TARGETS: [(&str, Body); 11] = [
     ("event", event::run),
     ("rows", rows::run),
     ("table_map", fuzz::table_map::run),
     ("json", fuzz::json::run),
+    ("json_diff", fuzz::json_diff::run),
     ("value", fuzz::value::run),
     ("gtid_text", fuzz::gtid_text::run),
     ("gtid_encoding", fuzz::gtid_encoding::run),

@@ -5,6 +5,7 @@ pub(crate) mod file;
 pub(crate) mod gtid_encoding;
 pub(crate) mod gtid_text;
 pub(crate) mod json;
+pub(crate) mod json_diff;
 mod json_text;
 pub(crate) mod mariadb;
 pub(crate) mod payload;

@@ -124,6 +124,10 @@ impl Work {
                         RowChange::Update { before, after } => {
                             self.row(before);
                             self.row(after);
+                            let mut whole = Vec::new();
+                            if let Ok(row) = after.complete(&before, &mut whole) {
+                                self.row(row);
+                            }
                         }
                     }
                 }
@@ -143,6 +147,7 @@ impl Work {
             out.clear();
             match value {
                 ColumnValue::Json(json) => drop(json.write_to(&mut out).is_ok()),
+                ColumnValue::JsonDiffs(diffs) => drop(diffs.write_to(&mut out).is_ok()),
                 ColumnValue::Text { bytes, charset } => drop(charset.decode(bytes, &mut out).is_ok()),
                 ColumnValue::Decimal { bytes, precision, scale } => {
                     Decimal { bytes, precision, scale }.write_to(&mut out)
