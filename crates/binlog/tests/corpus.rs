@@ -18,6 +18,8 @@ mod label;
 mod listing;
 #[path = "corpus/log.rs"]
 mod log;
+#[path = "corpus/values.rs"]
+mod values;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -68,7 +70,7 @@ fn bytes(path: &Path) -> Vec<u8> {
 }
 
 /// Type, offset, size, position, checksum, server id, timestamp and what the tools print of an event's fields; statuses of
-/// statements; GTIDs; numbers of rows.
+/// statements; GTIDs; numbers of rows and every value of them, by the rules of `corpus/values.rs`.
 ///
 /// Conformance: E1, E2, E3, E4, E6, E7, E9, E10, E11, E12, E13, E14, E15, D9
 /// Bug: 63, 67, 68, 70, 71, 72, 75, 78, 88
@@ -76,7 +78,7 @@ fn bytes(path: &Path) -> Vec<u8> {
 fn every_log_decodes_to_what_its_text_lists_or_ends_at_its_damage() {
     let Some(root) = corpus("") else { return };
     let logs = logs(&root);
-    let (mut events, mut placed) = (0, 0);
+    let (mut events, mut placed, mut values) = (0, 0, 0);
     for (name, path) in &logs {
         let text = text(&root, name, path);
         let listing = Listing::read(&text).unwrap_or_else(|| panic!("{} is not there", text.display()));
@@ -93,12 +95,15 @@ fn every_log_decodes_to_what_its_text_lists_or_ends_at_its_damage() {
             assert!(UNREAD.iter().any(|u| reason.contains(u)), "{name}: {reason}");
         }
         events += out.events;
+        values += out.values;
         placed += usize::from(out.placed);
     }
     let missing: Vec<_> = BROKEN.iter().filter(|(broken, ..)| !logs.iter().any(|(name, _)| name == broken)).collect();
     assert!(missing.is_empty(), "{missing:?}");
     assert_eq!(logs.len(), 182);
+    println!("{events} events, {values} values equal");
     assert!(events > 21_500 && placed > 150, "{events} events, {placed} logs in place");
+    assert!(values > 382_000, "{values} values");
 }
 
 /// The same for the logs that live in the repository: their listings are the lines of the tools' texts that are compared.

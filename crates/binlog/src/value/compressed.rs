@@ -15,7 +15,13 @@ pub struct Compressed<'a> {
     bytes: &'a [u8],
 }
 
-impl Compressed<'_> {
+impl<'a> Compressed<'a> {
+    /// The value as it lies in the row: header and data.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The size that the header states. Nothing is sized by it.
     #[must_use]
     pub fn stated_len(&self) -> u64 {

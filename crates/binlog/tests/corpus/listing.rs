@@ -13,7 +13,7 @@ pub(crate) struct Listing {
     /// `GTID_NEXT` of MySQL's transactions.
     pub(crate) gtids: Vec<String>,
     /// Rows in the text.
-    pub(crate) rows: usize,
+    pub(crate) rows: Vec<ListedRow>,
     /// Rows that may be missing in the text: at a GEOMETRY the tool leaves the rest of the event out, and no event here
     /// has more than one row behind it.
     pub(crate) given_up: usize,
@@ -21,6 +21,55 @@ pub(crate) struct Listing {
     pub(crate) mariadb: bool,
     /// The tool stopped with an error.
     pub(crate) failed: bool,
+}
+
+/// `### INSERT INTO TABLE`, then one or two images: `### WHERE` or `### SET`, then `###   @N=VALUE /* TYPE */` for each value.
+pub(crate) struct ListedRow {
+    /// Quoted names with a point between.
+    pub(crate) table: Vec<u8>,
+    /// Numbers of the columns from 1 and their values.
+    pub(crate) images: Vec<Vec<(usize, Vec<u8>)>>,
+}
+
+impl ListedRow {
+    /// Whether the tool gives up here: the rest of the event is not in the text.
+    pub(crate) fn is_given_up(value: &[u8]) -> bool {
+        value.starts_with(b"!! Don't know how to handle column type=255")
+    }
+
+    /// A line behind `### `.
+    fn line(rows: &mut Vec<Self>, line: &[u8]) {
+        let verbs = [&b"INSERT INTO "[..], b"UPDATE ", b"DELETE FROM "];
+        if let Some(table) = verbs.iter().find_map(|verb| line.strip_prefix(*verb)) {
+            rows.push(Self { table: table.to_vec(), images: Vec::new() });
+            return;
+        }
+        let Some(row) = rows.last_mut() else { return };
+        if line == b"WHERE" || line == b"SET" {
+            row.images.push(Vec::new());
+            return;
+        }
+        let Some(image) = row.images.last_mut() else { return };
+        let value = line.strip_prefix(b"  @").and_then(|v| {
+            let at = v.iter().position(|b| *b == b'=')?;
+            Some((usize::try_from(number(&v[..at])?).unwrap(), &v[at + 1..]))
+        });
+        let (column, part) = match (value, image.last_mut()) {
+            (Some((column, value)), _) => (column, value),
+            // A value of several lines goes on; other lines say something of the event.
+            (None, Some(last)) if line.starts_with(b"     ") => {
+                last.1.extend_from_slice(without_comment(line));
+                return;
+            }
+            (None, _) => return,
+        };
+        image.push((column, without_comment(part).to_vec()));
+    }
+}
+
+/// A value without the words on its type.
+fn without_comment(value: &[u8]) -> &[u8] {
+    value.windows(4).rposition(|w| w == b" /* ").map_or(value, |at| &value[..at])
 }
 
 /// `#YYMMDD HH:MM:SS server id N  end_log_pos N CRC32 0xN <tab> label`
@@ -46,6 +95,11 @@ impl Listing {
         Some(Self::parse(&text))
     }
 
+    /// Whether it is a whole text, not only what is said of events.
+    pub(crate) fn has_values(&self) -> bool {
+        self.rows.iter().any(|row| !row.images.is_empty())
+    }
+
     fn parse(text: &[u8]) -> Self {
         let mut this = Self { mariadb: text.starts_with(b"-- mariadb-binlog"), ..Self::default() };
         // Inside the list of GTIDs of the last head.
@@ -55,11 +109,9 @@ impl Listing {
                 list = false;
                 this.offsets.push(offset);
             } else if let Some(row) = line.strip_prefix(b"### ") {
-                this.rows +=
-                    usize::from([&b"INSERT INTO"[..], b"UPDATE ", b"DELETE FROM"].iter().any(|p| row.starts_with(p)));
+                ListedRow::line(&mut this.rows, row);
                 let value = row.iter().position(|b| *b == b'=').and_then(|at| row.get(at + 1..));
-                this.given_up +=
-                    usize::from(value.is_some_and(|v| v.starts_with(b"!! Don't know how to handle column type=255")));
+                this.given_up += usize::from(value.is_some_and(ListedRow::is_given_up));
             } else if let (true, Some(more)) = (list, line.strip_prefix(b"# ")) {
                 let head = this.heads.last_mut().unwrap();
                 head.label.push_str(&String::from_utf8_lossy(more));

@@ -3,14 +3,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::error::Error as _;
 
-use millstream_binlog::event::{Event, EventBody, Inflater, PayloadReader};
+use millstream_binlog::event::{Event, EventBody, Inflater, PayloadReader, RowsEvent, TableMap};
 use millstream_binlog::{
     BinlogFile, DecoderOptions, Error, EventDecoder, Position, PositionTracker, RowChange, TableSchema,
 };
 
 use super::common::{LIMIT, touch};
 use super::label;
-use super::listing::{Head, Listing};
+use super::listing::{Head, ListedRow, Listing};
+use super::values::{self, Tool};
 
 /// What came of reading a log.
 #[derive(Debug, Default)]
@@ -25,6 +26,8 @@ pub(crate) struct Outcome {
     pub(crate) missing: usize,
     /// Rows read.
     pub(crate) rows: usize,
+    /// Values that are equal in the listing.
+    pub(crate) values: usize,
     /// Whether every event says where it lies, if it says anything: not so in relay logs and edited ones.
     pub(crate) placed: bool,
     /// What differs.
@@ -41,6 +44,8 @@ pub(crate) fn compare(log: &[u8], listing: &Listing) -> Outcome {
         listing,
         tables: HashMap::new(),
         gtids: Vec::new(),
+        next_row: 0,
+        tool: if listing.mariadb { Tool::MariaDb } else { Tool::MySql },
         place: PositionTracker::new(Position::new("", 4)),
         out: Outcome { placed: true, ..Outcome::default() },
     };
@@ -51,18 +56,34 @@ pub(crate) fn compare(log: &[u8], listing: &Listing) -> Outcome {
         if !listing.gtids.is_empty() && reader.gtids != listing.gtids {
             out.differences.push(format!("GTIDs {:?}, listed {:?}", reader.gtids, listing.gtids));
         }
-        let rows = listing.rows..=listing.rows + listing.given_up;
-        if out.unread.is_empty() && listing.rows > 0 && !rows.contains(&out.rows) {
+        let rows = listing.rows.len()..=listing.rows.len() + listing.given_up;
+        if out.unread.is_empty() && !listing.rows.is_empty() && !rows.contains(&out.rows) {
             out.differences.push(format!("{} rows, listed {rows:?}", out.rows));
         }
     }
     out
 }
 
+struct Table {
+    database: String,
+    table: String,
+    /// `None` if its columns cannot be read.
+    schema: Option<TableSchema>,
+}
+
+impl Table {
+    fn new(map: &TableMap<'_>, schema: Option<TableSchema>) -> Self {
+        Self { database: map.database.to_owned(), table: map.table.to_owned(), schema }
+    }
+}
+
 struct Reader<'l> {
     listing: &'l Listing,
-    tables: HashMap<u64, TableSchema>,
+    tables: HashMap<u64, Table>,
     gtids: Vec<String>,
+    /// Of the listing's rows.
+    next_row: usize,
+    tool: Tool,
     place: PositionTracker,
     out: Outcome,
 }
@@ -168,35 +189,63 @@ impl Reader<'_> {
 
     fn look(&mut self, body: &EventBody<'_>) -> Result<(), Error> {
         match body {
+            // MariaDB's own logs have texts of its tool that do not say so.
+            EventBody::FormatDescription(fde) if fde.is_mariadb() => self.tool = Tool::MariaDb,
             EventBody::Gtid(event) => self.gtids.push(event.gtid.map_or_else(|| "ANONYMOUS".into(), |g| g.to_string())),
             EventBody::TableMap(map) => match map.schema() {
                 Ok(schema) => {
-                    self.tables.insert(map.table_id, schema);
+                    let table = Table::new(map, Some(schema));
+                    self.tables.insert(map.table_id, table);
                 }
                 Err(e) if e.is_unsupported() => {
-                    self.tables.remove(&map.table_id);
+                    self.tables.insert(map.table_id, Table::new(map, None));
                     self.out.unread.insert(format!("{}.{}: {e}", map.database, map.table));
                 }
                 Err(e) => return Err(e),
             },
-            EventBody::Rows(rows) => {
-                let Some(schema) = self.tables.get(&rows.table_id) else { return Ok(()) };
-                // MariaDB's tool lists no rows of partial updates.
-                let is_listed = !(rows.is_partial() && self.listing.mariadb);
-                for change in rows.rows(schema) {
-                    self.out.rows += usize::from(is_listed);
-                    match change? {
-                        RowChange::Insert(row) | RowChange::Delete(row) => touch(row),
-                        RowChange::Update { before, after } => touch(before) + touch(after),
-                    };
-                }
-            }
+            EventBody::Rows(rows) => return self.rows(rows),
             EventBody::Query(query) | EventBody::ExecuteLoadQuery(query) => {
                 if let Some(Err(e)) = query.status.iter().find(Result::is_err) {
                     self.out.differences.push(format!("status variables {:02x?}: {e}", query.status.as_bytes()));
                 }
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn rows(&mut self, rows: &RowsEvent<'_>) -> Result<(), Error> {
+        let Some(table) = self.tables.get(&rows.table_id) else { return Ok(()) };
+        let name = format!("`{}`.`{}`", table.database, table.table);
+        let Some(schema) = &table.schema else {
+            // How many rows there are cannot be known.
+            while self.listing.rows.get(self.next_row).is_some_and(|row| row.table == name.as_bytes()) {
+                self.next_row += 1;
+            }
+            return Ok(());
+        };
+        // MariaDB's tool lists no rows of partial updates.
+        let mut is_listed = self.listing.has_values() && !(rows.is_partial() && self.listing.mariadb);
+        for change in rows.rows(schema) {
+            self.out.rows += usize::from(!(rows.is_partial() && self.listing.mariadb));
+            let images = match change? {
+                RowChange::Insert(row) | RowChange::Delete(row) => vec![row],
+                RowChange::Update { before, after } => vec![before, after],
+            };
+            images.iter().for_each(|row| assert_ne!(touch(*row), usize::MAX));
+            let Some(listed) = self.listing.rows.get(self.next_row).filter(|_| is_listed) else { continue };
+            self.next_row += 1;
+            is_listed = !listed.images.iter().flatten().any(|(_, value)| ListedRow::is_given_up(value));
+            if listed.table != name.as_bytes() || (listed.images.len() != images.len() && is_listed) {
+                let theirs = String::from_utf8_lossy(&listed.table);
+                self.out.differences.push(format!("{} images of {name}, listed of {theirs}", images.len()));
+            }
+            for (ours, theirs) in images.iter().zip(&listed.images) {
+                match values::compare(self.tool, *ours, theirs) {
+                    Ok(equal) => self.out.values += equal,
+                    Err(e) => self.out.differences.push(format!("{name}: {e}")),
+                }
+            }
         }
         Ok(())
     }
