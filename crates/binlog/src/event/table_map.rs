@@ -61,6 +61,9 @@ impl<'a> TableMap<'a> {
     /// Checks everything the map states (number of columns, types and sizes, nullability, signedness, collations,
     /// names, labels and key as far as they are there) against the catalog's schema and returns the complete one.
     /// A difference is an error with [`Error::schema_mismatch`].
+    ///
+    /// Row images of MariaDB have a column more for each long unique key (`DB_ROW_HASH_1`), which no catalog shows: the
+    /// schema has them behind the catalog's columns.
     pub fn resolve(&self, catalog: &TableSchema) -> Result<TableSchema, Error> {
         let definition =
             Definition::parse(Reader::new(self.columns), self.mariadb).map_err(|e| self.place.malformed(e))?;

@@ -24,7 +24,10 @@ pub(crate) fn run(data: &[u8]) {
         Err(e) => assert!(schema.key.is_empty() && e.to_string().contains("the primary key"), "{e}"),
     }
 
-    differs(&map, &schema, |s| drop(s.columns.pop()));
+    // No catalog shows the hash columns of MariaDB.
+    if schema.columns.last().is_none_or(|c| !c.name.starts_with("DB_ROW_HASH_")) {
+        differs(&map, &schema, |s| drop(s.columns.pop()));
+    }
     for at in [0, schema.columns.len() / 2, schema.columns.len() - 1] {
         differs(&map, &schema, |s| s.columns[at].nullable ^= true);
         if !schema.columns[at].name.starts_with('@') {

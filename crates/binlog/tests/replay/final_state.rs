@@ -25,7 +25,7 @@ fn utf8_hex(text: &str) -> String {
 }
 
 /// A value in the form of the final-state files.
-fn cell(column: &Column, value: ColumnValue<'_>) -> String {
+pub(crate) fn cell(column: &Column, value: ColumnValue<'_>) -> String {
     let mut out = Vec::new();
     match value {
         ColumnValue::Null => return "\\N".into(),
@@ -94,6 +94,7 @@ fn cell(column: &Column, value: ColumnValue<'_>) -> String {
 fn fsp(column: &Column) -> u8 {
     match column.ty {
         ColumnType::Time { fsp } | ColumnType::DateTime { fsp } | ColumnType::Timestamp { fsp } => fsp,
+        ColumnType::OldTime { fsp } | ColumnType::OldDateTime { fsp } | ColumnType::OldTimestamp { fsp } => fsp,
         _ => 0,
     }
 }
@@ -141,7 +142,7 @@ impl Replica {
 }
 
 /// The cells of a table's file: (column names, column types, rows).
-fn final_state(path: &Path) -> (Vec<String>, Vec<String>, Vec<Vec<String>>) {
+pub(crate) fn final_state(path: &Path) -> (Vec<String>, Vec<String>, Vec<Vec<String>>) {
     let text = std::fs::read_to_string(path).unwrap();
     let mut lines = text.lines().map(|l| l.split('\t').map(str::to_owned).collect());
     (lines.next().unwrap(), lines.next().unwrap(), lines.collect())
@@ -218,11 +219,7 @@ fn replay(dir: &Path) -> Replica {
     let mut replica = Replica::default();
     let mut maps: HashMap<u64, TableSchema> = HashMap::new();
     while let Some(raw) = file.next().unwrap() {
-        let event = match decoder.decode(raw.bytes) {
-            Err(e) if e.is_unsupported() => continue,
-            event => event.unwrap(),
-        };
-        match event.body {
+        match decoder.decode(raw.bytes).unwrap().body {
             EventBody::TableMap(map) => {
                 let mut schema = map.schema().unwrap();
                 let path = dir.join(format!("types-with-final-state/{}.{}.tsv", map.database, map.table));

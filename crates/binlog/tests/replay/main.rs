@@ -12,7 +12,9 @@
 )]
 
 mod allocations;
+mod bugs;
 #[path = "../common/mod.rs"]
 mod common;
 mod final_state;
+mod mariadb;
 mod partial_json;
