@@ -7,6 +7,7 @@ use millstream_engine::config::{
     Address, Config, Delivery, NameCase, OnExisting, OnInvalidDate, Password, Sink, SnapshotMode, SslMode, Start,
     TableMode,
 };
+use millstream_wire::Compression;
 
 const EXAMPLE: &str = r#"
 name = "shop"
@@ -75,7 +76,7 @@ fn the_example_of_the_readme_means_what_it_says() {
     assert_eq!(config.source.user, "repl");
     assert_eq!(config.source.password.reveal(), "s@cret/1");
     assert_eq!(config.source.address.to_string(), "127.0.0.1:3306");
-    assert_eq!(config.source.ssl_mode, SslMode::Preferred);
+    assert_eq!((config.source.ssl_mode, config.source.compression), (SslMode::Preferred, Compression::None));
     assert_eq!(config.source.start, Start::Current);
     assert!(config.source.tables.captures("shop", "orders", NameCase::Sensitive));
     assert_eq!(config.snapshot.mode, SnapshotMode::Initial);
@@ -154,6 +155,10 @@ fn each_mistake_is_named_with_its_key_and_the_way_out() {
             &["source.start: is allowed with snapshot.mode = \"never\" only"],
         ),
         (change("tables =", "ssl_mode = \"verify-ca\"\ntables ="), &["source.ssl_ca: is missing"]),
+        (
+            change("tables =", "compression = \"zst\"\ntables ="),
+            &["source.compression: \"zst\" is not allowed: \"none\" | \"zlib\" | \"zstd\"; did you mean \"zstd\"?"],
+        ),
         (change("tables =", "socket = \"/x\"\ntables ="), &["source.socket: cannot stand beside source.url"]),
         (change("http://127.0.0.1:8030", "127.0.0.1:8030"), &["sink.fe[0]: must be of the form http://host:8030"]),
         (change("be = []", "be = \"x\""), &["sink.be: must be an array of strings, not a string"]),

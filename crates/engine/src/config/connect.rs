@@ -23,6 +23,7 @@ impl Source {
                 SslMode::VerifyCa => millstream_wire::SslMode::VerifyCa,
             })
             .allow_public_key_retrieval(self.allow_public_key_retrieval)
+            .compression(self.compression)
             .attribute("program_name", "millstream");
         match &self.ssl_ca {
             Some(path) => options.ssl_ca(path.as_path()),

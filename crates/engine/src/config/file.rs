@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use millstream_wire::Compression;
 use toml::Table;
 
 use super::address::{self, HostPort, HttpEndpoint, MysqlUrl};
@@ -37,6 +38,7 @@ pub(super) struct Source {
     pub(super) ssl_ca: Option<String>,
     pub(super) server_id: Option<u32>,
     pub(super) allow_public_key_retrieval: Option<bool>,
+    pub(super) compression: Option<Compression>,
     pub(super) tables: Option<TablePatterns>,
     pub(super) start: Option<Start>,
 }
@@ -143,6 +145,11 @@ fn source(mut s: Section, r: &mut Reading<'_>) -> Source {
     let ssl_ca = s.string(r, "ssl_ca");
     let server_id = s.integer(r, "server_id", 1, i64::from(u32::MAX)).and_then(|n| u32::try_from(n).ok());
     let allow_public_key_retrieval = s.boolean(r, "allow_public_key_retrieval");
+    let compression = s.choice(
+        r,
+        "compression",
+        &[("none", Compression::None), ("zlib", Compression::Zlib), ("zstd", Compression::Zstd { level: 3 })],
+    );
     s.finish(r);
     Source {
         url,
@@ -154,6 +161,7 @@ fn source(mut s: Section, r: &mut Reading<'_>) -> Source {
         ssl_ca,
         server_id,
         allow_public_key_retrieval,
+        compression,
         tables,
         start,
     }

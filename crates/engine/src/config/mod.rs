@@ -18,6 +18,8 @@ mod units;
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
+use millstream_wire::Compression;
+
 pub use address::{HostPort, HttpEndpoint};
 pub use error::{ConfigError, Problem};
 pub use password::Password;
@@ -64,6 +66,8 @@ pub struct Source {
     pub server_id: u32,
     /// Whether the server's RSA key may be asked for over a connection without TLS.
     pub allow_public_key_retrieval: bool,
+    /// What connections to the server are compressed with.
+    pub compression: Compression,
     /// Which tables are captured.
     pub tables: TablePatterns,
     /// Where the stream begins; anything but [`Start::Current`] only without a snapshot.

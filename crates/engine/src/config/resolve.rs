@@ -147,6 +147,7 @@ fn source(p: &mut Problems, typed: file::Source, name: &str, mode: SnapshotMode)
         ssl_ca: typed.ssl_ca.map(PathBuf::from),
         server_id: typed.server_id.unwrap_or_else(|| default_server_id(name)),
         allow_public_key_retrieval: typed.allow_public_key_retrieval.unwrap_or(false),
+        compression: typed.compression.unwrap_or_default(),
         tables,
         start: typed.start.unwrap_or(Start::Current),
     })
