@@ -22,6 +22,8 @@ impl fmt::Debug for Inflater {
 
 /// Inflated at a time.
 const STEP: usize = 128 << 10;
+/// The most that zlib makes of a byte.
+const ZLIB_RATIO: usize = 1032;
 /// Memory that is kept from one event to the next.
 const KEEP: usize = 1 << 20;
 
@@ -67,8 +69,10 @@ pub(crate) fn inflate(zlib: &mut Decompress, input: &[u8], size: usize, out: &mu
     loop {
         let start = out.len();
         let done = start.saturating_sub(begin);
-        // One byte of room beyond the size, so that more data than it says is seen.
-        let room = size.saturating_sub(done).saturating_add(1).min(STEP);
+        // One byte of room beyond the size, so that more data than it says is seen; and not more than zlib makes of the
+        // input, so that a few bytes that state a large size do not cost a whole step.
+        let most = rest.len().saturating_mul(ZLIB_RATIO).saturating_add(64);
+        let room = size.saturating_sub(done).saturating_add(1).min(STEP).min(most);
         out.resize(start.saturating_add(room), 0);
         let before = (zlib.total_in(), zlib.total_out());
         let status = zlib.decompress(rest, out.get_mut(start..).unwrap_or_default(), FlushDecompress::None);

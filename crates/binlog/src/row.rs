@@ -109,14 +109,15 @@ impl<'a, 't> Rows<'a, 't> {
                 }
             }
         } else {
-            let mut at = 0usize;
-            for (i, column) in columns.iter().enumerate() {
-                if shape.present.is_set(i) {
-                    if !nulls.is_set(at) {
-                        read_value(column, &mut r)?;
-                    }
-                    at = at.wrapping_add(1);
+            // One column of thousands may be present: a row of a byte must not cost a look at each of them.
+            let (mut at, mut from) = (0usize, 0usize);
+            while let Some(i) = shape.present.next_set(from) {
+                let Some(column) = columns.get(i) else { break };
+                if !nulls.is_set(at) {
+                    read_value(column, &mut r)?;
                 }
+                at = at.wrapping_add(1);
+                from = i.wrapping_add(1);
             }
         }
         self.rest = r;
@@ -211,6 +212,7 @@ impl<'a, 't> Row<'a, 't> {
             columns: self.schema.columns.iter(),
             ordinal: 0,
             partial: self.partial,
+            json_at: 0,
             present_at: 0,
             present: self.shape.present,
             full: self.shape.full,
@@ -328,6 +330,8 @@ pub struct Values<'a, 't> {
     present_at: usize,
     present: Bitmap<'a>,
     partial: Bitmap<'a>,
+    /// JSON columns of the table before `ordinal`; counted only where it says something.
+    json_at: usize,
     full: bool,
     nulls: Bitmap<'a>,
     rest: Reader<'a>,
@@ -338,36 +342,42 @@ impl<'a> Iterator for Values<'a, '_> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let column = self.columns.next()?;
-            let ordinal = self.ordinal;
-            self.ordinal = ordinal.wrapping_add(1);
-            if !self.full && !self.present.is_set(ordinal) {
-                continue;
-            }
-            let at = self.present_at;
-            self.present_at = at.wrapping_add(1);
-            if self.nulls.is_set(at) {
-                return Some((ordinal, ColumnValue::Null));
-            }
-            // The scan in `Rows::next` has read every value of this row before: the error cannot happen.
-            let value = match read_value(column, &mut self.rest).ok()? {
-                ColumnValue::Json(json) if is_difference(self.partial, self.schema, ordinal) => {
-                    ColumnValue::JsonDiffs(JsonDiffs { bytes: json.bytes })
-                }
-                value => value,
-            };
-            return Some((ordinal, value));
+        let from = self.ordinal;
+        let (ordinal, column) = if self.full {
+            (from, self.columns.next()?)
+        } else {
+            let ordinal = self.present.next_set(from)?;
+            (ordinal, self.columns.nth(ordinal.wrapping_sub(from))?)
+        };
+        self.ordinal = ordinal.wrapping_add(1);
+        let is_difference = self.is_difference(from, ordinal, column);
+        let at = self.present_at;
+        self.present_at = at.wrapping_add(1);
+        if self.nulls.is_set(at) {
+            return Some((ordinal, ColumnValue::Null));
         }
+        // The scan in `Rows::next` has read every value of this row before: the error cannot happen.
+        let value = match read_value(column, &mut self.rest).ok()? {
+            ColumnValue::Json(json) if is_difference => ColumnValue::JsonDiffs(JsonDiffs { bytes: json.bytes }),
+            value => value,
+        };
+        Some((ordinal, value))
     }
 }
 
-/// Whether the JSON column's bit is set. A difference and a document both are a length of four bytes and so many bytes.
-#[inline]
-fn is_difference(partial: Bitmap<'_>, schema: &TableSchema, ordinal: usize) -> bool {
-    // Nearly no row has the bitmap.
-    !partial.as_bytes().is_empty() && {
-        let before = schema.columns.iter().take(ordinal);
-        partial.is_set(before.filter(|c| c.ty == ColumnType::Json).count())
+impl Values<'_, '_> {
+    /// Whether the column's bit among the JSON columns is set; `from` is the first column that was not counted yet.
+    #[inline]
+    fn is_difference(&mut self, from: usize, ordinal: usize, column: &Column) -> bool {
+        // Nearly no row has the bitmap.
+        if self.partial.as_bytes().is_empty() {
+            return false;
+        }
+        let passed = self.schema.columns.get(from..ordinal).unwrap_or_default();
+        self.json_at = self.json_at.wrapping_add(passed.iter().filter(|c| c.ty == ColumnType::Json).count());
+        let is_json = column.ty == ColumnType::Json;
+        let bit = self.json_at;
+        self.json_at = bit.wrapping_add(usize::from(is_json));
+        is_json && self.partial.is_set(bit)
     }
 }

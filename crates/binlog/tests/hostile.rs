@@ -157,3 +157,35 @@ fn metadata_that_comes_twice_is_refused() {
     // What a newer server may add is not looked into and may come as it likes.
     assert_eq!(map(&[&[99, 1, 0], &[99, 1, 0], names]).unwrap(), 2);
 }
+
+/// Payloads out of frames that hold nothing, or a byte each.
+#[test]
+fn payloads_of_many_small_frames_open_as_one() {
+    let (_, log) = fixtures().into_iter().find(|(name, _)| name == "xa").unwrap();
+    let mut file = BinlogFile::new(log.as_slice(), LIMIT).unwrap();
+    let mut inner = Vec::new();
+    while let Some(raw) = file.next().unwrap() {
+        inner.extend_from_slice(raw.bytes);
+    }
+    let mut frames = Vec::new();
+    for byte in &inner {
+        // A frame to skip, then a frame with one raw block of one byte.
+        frames.extend_from_slice(&[0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0]);
+        frames.extend_from_slice(&[0x28, 0xb5, 0x2f, 0xfd, 0x20, 1, 9, 0, 0, *byte]);
+    }
+    let mut raw = vec![0; 19];
+    raw[4] = 40;
+    raw.extend_from_slice(&[2, 1, 0, 0]);
+    raw.extend(frames);
+    let length = u32::try_from(raw.len()).unwrap();
+    raw[9..13].copy_from_slice(&length.to_le_bytes());
+    let mut decoder = EventDecoder::new(DecoderOptions::default());
+    let EventBody::TransactionPayload(payload) = decoder.decode(&raw).unwrap().body else { panic!() };
+    let mut payloads = PayloadReader::new(LIMIT, LIMIT as u64);
+    let mut events = payloads.open(&payload).unwrap();
+    let mut opened = Vec::new();
+    while let Some(event) = events.next_event().unwrap() {
+        opened.extend_from_slice(&event);
+    }
+    assert_eq!(opened, inner);
+}

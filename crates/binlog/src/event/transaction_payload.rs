@@ -82,6 +82,9 @@ impl<'a> TransactionPayload<'a> {
 /// Opens payloads, with one decompression context for all of them.
 pub struct PayloadReader {
     zstd: Option<Decoder<'static>>,
+    /// What one step opens, before it goes behind what waits. It is cleared once: a payload of frames of a few bytes would
+    /// otherwise clear a whole step for each of them.
+    step: Vec<u8>,
     buffer: BytesMut,
     max_event: usize,
     max_payload: u64,
@@ -100,7 +103,7 @@ impl PayloadReader {
     /// A reader that refuses inner events over `max_event` bytes and payloads over `max_payload` bytes when opened.
     #[must_use]
     pub fn new(max_event: usize, max_payload: u64) -> Self {
-        Self { zstd: None, buffer: BytesMut::new(), max_event, max_payload }
+        Self { zstd: None, step: Vec::new(), buffer: BytesMut::new(), max_event, max_payload }
     }
 
     /// Begins a payload. Whatever was left of an earlier one is forgotten.
@@ -206,15 +209,10 @@ impl PayloadEvents<'_, '_> {
         if self.input.is_empty() && !self.frame_open {
             return Ok(false);
         }
-        let start = self.reader.buffer.len();
-        // Small payloads are common: no need to clear a whole step for them.
-        let expected = self.payload.uncompressed_size.map(|n| n.saturating_sub(self.opened));
-        let step = expected.and_then(|n| usize::try_from(n).ok()).map_or(STEP, |n| n.clamp(1 << 10, STEP));
-        self.reader.buffer.resize(start.saturating_add(step), 0);
-        let Some(zstd) = &mut self.reader.zstd else { return Ok(false) };
-        let output = self.reader.buffer.get_mut(start..).unwrap_or_default();
-        let status = zstd.run_on_buffers(self.input, output).map_err(|e| place.compressed(e))?;
-        self.reader.buffer.truncate(start.saturating_add(status.bytes_written));
+        let PayloadReader { zstd: Some(zstd), step, buffer, .. } = &mut *self.reader else { return Ok(false) };
+        step.resize(STEP, 0);
+        let status = zstd.run_on_buffers(self.input, step.as_mut_slice()).map_err(|e| place.compressed(e))?;
+        buffer.extend_from_slice(step.get(..status.bytes_written).unwrap_or_default());
         self.input = self.input.get(status.bytes_read..).unwrap_or_default();
         // 0: the frame is complete and flushed; another may follow.
         self.frame_open = status.remaining != 0;

@@ -1,9 +1,10 @@
 use core::fmt;
+use core::iter::Peekable;
 
-use millstream_wire::codec::{Bitmap, Reader};
+use millstream_wire::codec::Bitmap;
 
-use super::{Row, is_difference};
-use crate::value::{ColumnValue, JsonDiffError, JsonDiffs, read_value};
+use super::{Row, Values};
+use crate::value::{ColumnValue, JsonDiffError, JsonDiffs};
 
 /// Why a row with differences cannot be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,29 +65,17 @@ impl<'a, 't> Row<'a, 't> {
             return Ok(*self);
         }
         buffer.clear();
-        let (nulls, values) = self.bytes.split_at_checked(self.shape.null_bytes).unwrap_or_default();
+        let (nulls, _) = self.bytes.split_at_checked(self.shape.null_bytes).unwrap_or_default();
         buffer.extend_from_slice(nulls);
-        let nulls = Bitmap::new(nulls);
-        let mut rest = Reader::new(values);
-        let mut at = 0usize;
-        for (ordinal, column) in self.schema.columns.iter().enumerate() {
-            if !self.shape.full && !self.shape.present.is_set(ordinal) {
-                continue;
-            }
-            let is_null = nulls.is_set(at);
-            at = at.wrapping_add(1);
-            if is_null {
-                continue;
-            }
-            let start = rest.peek();
-            // Validated when the row was read: the error cannot happen.
-            let Ok(value) = read_value(column, &mut rest) else { break };
+        let mut documents = before.values().peekable();
+        let mut values = self.values();
+        loop {
+            let start = values.rest.peek();
+            let Some((ordinal, value)) = values.next() else { break };
             match value {
-                ColumnValue::Json(json) if is_difference(self.partial, self.schema, ordinal) => {
-                    apply(JsonDiffs { bytes: json.bytes }, before, ordinal, buffer)?;
-                }
+                ColumnValue::JsonDiffs(diffs) => apply(diffs, &mut documents, ordinal, buffer)?,
                 _ => {
-                    let used = start.len().wrapping_sub(rest.left());
+                    let used = start.len().wrapping_sub(values.rest.left());
                     buffer.extend_from_slice(start.get(..used).unwrap_or_default());
                 }
             }
@@ -95,11 +84,17 @@ impl<'a, 't> Row<'a, 't> {
     }
 }
 
-/// Appends the length and the bytes of the document.
-fn apply(diffs: JsonDiffs<'_>, before: &Row<'_, '_>, column: usize, buffer: &mut Vec<u8>) -> Result<(), CompleteError> {
-    let document = match before.value(column) {
-        Some(ColumnValue::Json(document)) => document,
-        Some(ColumnValue::Null) => return Err(CompleteError::Null { column }),
+/// Appends the length and the bytes of the document. `documents` is passed over once for all columns.
+fn apply(
+    diffs: JsonDiffs<'_>,
+    documents: &mut Peekable<Values<'_, '_>>,
+    column: usize,
+    buffer: &mut Vec<u8>,
+) -> Result<(), CompleteError> {
+    while documents.next_if(|(ordinal, _)| *ordinal < column).is_some() {}
+    let document = match documents.next_if(|(ordinal, _)| *ordinal == column) {
+        Some((_, ColumnValue::Json(document))) => document,
+        Some((_, ColumnValue::Null)) => return Err(CompleteError::Null { column }),
         _ => return Err(CompleteError::Absent { column }),
     };
     let length_at = buffer.len();

@@ -201,12 +201,14 @@ impl<'a> Definition<'a> {
             6 => self.enum_labels = Some(labels(r, self.count(|p| p.code == code::ENUM))?),
             8 | 9 => {
                 let mut key = Vec::new();
+                let mut taken = vec![false; self.physical.len()];
                 while !r.is_empty() {
                     let at = r.lenenc("primary key column")?;
                     let prefix = if ty == 9 { r.lenenc("primary key prefix")? } else { 0 };
                     let at = usize::try_from(at).unwrap_or(usize::MAX);
-                    if at >= self.physical.len() || key.iter().any(|(other, _)| *other == at) {
-                        return Err(r.error("primary key column", ParseErrorKind::BadLength));
+                    match taken.get_mut(at) {
+                        Some(slot @ false) => *slot = true,
+                        _ => return Err(r.error("primary key column", ParseErrorKind::BadLength)),
                     }
                     key.push((at, prefix));
                 }
