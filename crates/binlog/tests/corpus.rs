@@ -78,7 +78,7 @@ fn bytes(path: &Path) -> Vec<u8> {
 fn every_log_decodes_to_what_its_text_lists_or_ends_at_its_damage() {
     let Some(root) = corpus("") else { return };
     let logs = logs(&root);
-    let (mut events, mut placed, mut values) = (0, 0, 0);
+    let (mut events, mut placed, mut values, mut partitioned) = (0, 0, 0, 0);
     for (name, path) in &logs {
         let text = text(&root, name, path);
         let listing = Listing::read(&text).unwrap_or_else(|| panic!("{} is not there", text.display()));
@@ -96,6 +96,7 @@ fn every_log_decodes_to_what_its_text_lists_or_ends_at_its_damage() {
         }
         events += out.events;
         values += out.values;
+        partitioned += out.partitions.len();
         placed += usize::from(out.placed);
     }
     let missing: Vec<_> = BROKEN.iter().filter(|(broken, ..)| !logs.iter().any(|(name, _)| name == broken)).collect();
@@ -103,7 +104,7 @@ fn every_log_decodes_to_what_its_text_lists_or_ends_at_its_damage() {
     assert_eq!(logs.len(), 182);
     println!("{events} events, {values} values equal");
     assert!(events > 21_500 && placed > 150, "{events} events, {placed} logs in place");
-    assert!(values > 382_000, "{values} values");
+    assert!(values > 382_000 && partitioned == 35, "{values} values, {partitioned} with partitions");
 }
 
 /// The same for the logs that live in the repository: their listings are the lines of the tools' texts that are compared.

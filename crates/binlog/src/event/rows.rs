@@ -32,7 +32,7 @@ pub struct RowsEvent<'a> {
     pub table_id: u64,
     /// Bits: see the constants.
     pub flags: u16,
-    /// NDB or partition data of version 2.
+    /// NDB or partition data of version 2: see [`extra_parts`](Self::extra_parts).
     pub extra: &'a [u8],
     /// Columns of the table.
     pub columns: usize,

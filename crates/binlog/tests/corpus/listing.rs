@@ -12,6 +12,8 @@ pub(crate) struct Listing {
     pub(crate) heads: Vec<Head>,
     /// `GTID_NEXT` of MySQL's transactions.
     pub(crate) gtids: Vec<String>,
+    /// The partitions of row events.
+    pub(crate) partitions: Vec<String>,
     /// Rows in the text.
     pub(crate) rows: Vec<ListedRow>,
     /// Rows that may be missing in the text: at a GEOMETRY the tool leaves the rest of the event out, and no event here
@@ -108,6 +110,8 @@ impl Listing {
             if let Some(offset) = line.strip_prefix(b"# at ").and_then(number) {
                 list = false;
                 this.offsets.push(offset);
+            } else if let Some(partition) = line.strip_prefix(b"### Extra row info for partitioning: ") {
+                this.partitions.push(String::from_utf8_lossy(partition).into_owned());
             } else if let Some(row) = line.strip_prefix(b"### ") {
                 ListedRow::line(&mut this.rows, row);
                 let value = row.iter().position(|b| *b == b'=').and_then(|at| row.get(at + 1..));

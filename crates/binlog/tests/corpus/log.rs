@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::error::Error as _;
 
-use millstream_binlog::event::{Event, EventBody, Inflater, PayloadReader, RowsEvent, TableMap};
+use millstream_binlog::event::{Event, EventBody, Inflater, PayloadReader, RowsEvent, RowsExtra, TableMap};
 use millstream_binlog::{
     BinlogFile, DecoderOptions, Error, EventDecoder, Position, PositionTracker, RowChange, TableSchema,
 };
@@ -28,6 +28,8 @@ pub(crate) struct Outcome {
     pub(crate) rows: usize,
     /// Values that are equal in the listing.
     pub(crate) values: usize,
+    /// What row events say beside their rows.
+    pub(crate) partitions: Vec<String>,
     /// Whether every event says where it lies, if it says anything: not so in relay logs and edited ones.
     pub(crate) placed: bool,
     /// What differs.
@@ -55,6 +57,9 @@ pub(crate) fn compare(log: &[u8], listing: &Listing) -> Outcome {
     if out.error.is_none() && !listing.failed {
         if !listing.gtids.is_empty() && reader.gtids != listing.gtids {
             out.differences.push(format!("GTIDs {:?}, listed {:?}", reader.gtids, listing.gtids));
+        }
+        if !listing.rows.is_empty() && out.partitions != listing.partitions {
+            out.differences.push(format!("partitions {:?}, listed {:?}", out.partitions, listing.partitions));
         }
         let rows = listing.rows.len()..=listing.rows.len() + listing.given_up;
         if out.unread.is_empty() && !listing.rows.is_empty() && !rows.contains(&out.rows) {
@@ -203,7 +208,16 @@ impl Reader<'_> {
                 }
                 Err(e) => return Err(e),
             },
-            EventBody::Rows(rows) => return self.rows(rows),
+            EventBody::Rows(rows) => {
+                self.out.partitions.extend(rows.extra_parts().map(|part| match part {
+                    Ok(RowsExtra::Partition { id, source: None }) => format!("partition: {id}"),
+                    Ok(RowsExtra::Partition { id, source: Some(source) }) => {
+                        format!("source_partition: {source} target_partition: {id}")
+                    }
+                    other => format!("{other:?}"),
+                }));
+                return self.rows(rows);
+            }
             EventBody::Query(query) | EventBody::ExecuteLoadQuery(query) => {
                 if let Some(Err(e)) = query.status.iter().find(Result::is_err) {
                     self.out.differences.push(format!("status variables {:02x?}: {e}", query.status.as_bytes()));

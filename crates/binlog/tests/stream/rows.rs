@@ -1,24 +1,32 @@
 //! Row events of every version, with what stands before their rows.
 
-use millstream_binlog::event::{Checksum, EventBody, RowsKind};
+use millstream_binlog::event::{Checksum, EventBody, RowsExtra, RowsKind};
+use millstream_wire::codec::ParseErrorKind;
 
 use super::{decode, decoder, event};
 
 /// Conformance: E6
 /// Bug: 44, 45
 #[test]
-fn what_ndb_and_partitions_add_is_passed_over_by_its_length() {
+fn what_ndb_and_partitions_add_is_read_and_passed_over_by_its_length() {
     let ndb = [0, 10, 1, b'n', b'd', b'b', 0, 1, 2, 3, 4];
-    for (ty, kind, extra) in [
-        (30, RowsKind::Write, &[][..]),
-        (30, RowsKind::Write, &ndb),
-        // Partition 7; an UPDATE names the old one too.
-        (30, RowsKind::Write, &[1, 7, 0]),
-        (31, RowsKind::Update, &[1, 7, 0, 6, 0]),
-        (32, RowsKind::Delete, &[1, 0xff, 0x1f]),
-        (32, RowsKind::Delete, &[&ndb[..], &[1, 7, 0]].concat()),
+    let partition = |id, source| Ok(RowsExtra::Partition { id, source });
+    let of_ndb = || Ok(RowsExtra::Ndb { format: 1, data: &ndb[3..] });
+    let unsupported = || Err(ParseErrorKind::Unsupported);
+    for (ty, kind, extra, parts) in [
+        (30, RowsKind::Write, &[][..], vec![]),
+        (30, RowsKind::Write, &ndb, vec![of_ndb()]),
+        // An UPDATE names the partition that the row leaves, too.
+        (30, RowsKind::Write, &[1, 7, 0], vec![partition(7, None)]),
+        (31, RowsKind::Update, &[1, 7, 0, 6, 0], vec![partition(7, Some(6))]),
+        (32, RowsKind::Delete, &[1, 0xff, 0x1f], vec![partition(0x1fff, None)]),
+        (32, RowsKind::Delete, &[&ndb[..], &[1, 7, 0]].concat(), vec![of_ndb(), partition(7, None)]),
         // Of a later server.
-        (30, RowsKind::Write, &[9, 1, 2, 3, 4, 5]),
+        (30, RowsKind::Write, &[1, 7, 0, 9, 1, 2, 3], vec![partition(7, None), unsupported()]),
+        // Not so.
+        (30, RowsKind::Write, &[0, 1, 1], vec![Err(ParseErrorKind::BadLength)]),
+        (30, RowsKind::Write, &[0, 9, 1, 0], vec![Err(ParseErrorKind::Short { need: 7 })]),
+        (31, RowsKind::Update, &[1, 7, 0], vec![Err(ParseErrorKind::Short { need: 2 })]),
     ] {
         let length = u16::try_from(extra.len() + 2).unwrap().to_le_bytes();
         let bitmaps: &[u8] = if kind == RowsKind::Update { &[1, 1] } else { &[1] };
@@ -27,6 +35,8 @@ fn what_ndb_and_partitions_add_is_passed_over_by_its_length() {
             let EventBody::Rows(rows) = body else { panic!("{body:?}") };
             assert_eq!((rows.kind, rows.table_id, rows.flags, rows.columns), (kind, 0x0100_0000_0005, 17, 1));
             assert_eq!((rows.extra, rows.data()), (extra, &[0, 1, 2, 3, 4][..]));
+            let read: Vec<_> = rows.extra_parts().map(|p| p.map_err(|e| e.kind)).collect();
+            assert_eq!(read, parts);
         })
         .unwrap();
     }
