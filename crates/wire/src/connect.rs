@@ -107,7 +107,9 @@ impl Connect {
             | CapabilityFlags::PS_MULTI_RESULTS
             | CapabilityFlags::PLUGIN_AUTH
             | CapabilityFlags::PLUGIN_AUTH_LENENC
-            | CapabilityFlags::DEPRECATE_EOF;
+            | CapabilityFlags::DEPRECATE_EOF
+            // Without it an account with more factors is refused without a word of why.
+            | CapabilityFlags::MULTI_FACTOR_AUTHENTICATION;
         // A cleared LONG_PASSWORD in the answer would announce MariaDB's extended capabilities.
         self.capabilities = (wanted & offered) | CapabilityFlags::LONG_PASSWORD;
         if offered.contains(CapabilityFlags::CONNECT_ATTRS) && !self.login.attributes.is_empty() {

@@ -190,6 +190,19 @@ async fn mysql_9_7() {
     std::fs::write(&key, "not a key").unwrap();
     assert!(refused(&options).await.to_string().contains("server_public_key"));
 
+    // A second factor that asks the client for nothing: the user of the system at the other end of the socket.
+    server.sql("INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'");
+    for (user, system) in [("w_two_factors", system_user()), ("w_two_strangers", "nobody_at_all".to_owned())] {
+        server.sql(&format!(
+            "CREATE USER {user} IDENTIFIED BY '{PASSWORD}' AND IDENTIFIED WITH auth_socket AS '{system}'"
+        ));
+        let error = refused(&Way::Required.options(server, user)).await;
+        assert!(error.is_auth() && !error.is_retryable(), "{user}: {error}");
+        assert!(refused(&Way::Socket.options(server, user).password(WRONG)).await.is_auth());
+    }
+    login(&Way::Socket.options(server, "w_two_factors")).await.unwrap();
+    assert!(refused(&Way::Socket.options(server, "w_two_strangers")).await.is_auth());
+
     empty_passwords(server, &["caching_sha2_password", "sha256_password"]).await;
     closed_accounts(server).await;
 }
@@ -244,16 +257,16 @@ async fn mariadb(flavor: Flavor, ed25519_and: &[&str]) {
     }
 
     // The system's user, which needs no password and works on the socket only.
-    let system = server.sql("SELECT USER()").concat();
-    assert_eq!(system, ["root@localhost"]);
-    let me = std::process::Command::new("id").arg("-un").output().unwrap();
-    let me = String::from_utf8(me.stdout).unwrap();
-    let me = if me.trim() == "root" { None } else { Some(me.trim().to_owned()) };
-    if let Some(me) = me {
+    // (The harness's root has no password and may be this user: its account is left as it is.)
+    let me = system_user();
+    if me == "root" {
+        server.sql("CREATE USER root@'127.0.0.1' IDENTIFIED VIA unix_socket");
+    } else {
         server.sql(&format!("CREATE USER '{me}'@'%' IDENTIFIED VIA unix_socket"));
-        login(&Way::Socket.options(server, &me).password("")).await.unwrap();
-        assert!(refused(&Way::Plain.options(server, &me).password("")).await.is_auth());
     }
+    login(&Way::Socket.options(server, &me).password("")).await.unwrap();
+    let error = refused(&Way::Plain.options(server, &me).password("")).await;
+    assert!(error.is_auth() && !error.is_retryable(), "{flavor}: {error}");
 
     // PASSWORD('pw') as it was before 4.1.
     server.sql("CREATE USER w_old IDENTIFIED VIA mysql_old_password USING '077fdc814925fa67'");
@@ -286,6 +299,12 @@ async fn mariadb_11_8() {
         server.sql("INSTALL PLUGIN IF NOT EXISTS parsec SONAME 'auth_parsec'");
     }
     mariadb(Flavor::Mariadb118, &["parsec"]).await;
+}
+
+/// Whom the operating system takes this process for.
+fn system_user() -> String {
+    let output = std::process::Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 /// Accounts without a password: in without one, and not with one.
