@@ -159,6 +159,7 @@ fn each_mistake_is_named_with_its_key_and_the_way_out() {
             change("tables =", "compression = \"zst\"\ntables ="),
             &["source.compression: \"zst\" is not allowed: \"none\" | \"zlib\" | \"zstd\"; did you mean \"zstd\"?"],
         ),
+        (change("tables =", "ssl_mode = \"verify-identity\"\ntables ="), &["source.ssl_ca: is missing"]),
         (change("tables =", "socket = \"/x\"\ntables ="), &["source.socket: cannot stand beside source.url"]),
         (change("http://127.0.0.1:8030", "127.0.0.1:8030"), &["sink.fe[0]: must be of the form http://host:8030"]),
         (change("be = []", "be = \"x\""), &["sink.be: must be an array of strings, not a string"]),

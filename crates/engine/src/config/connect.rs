@@ -21,10 +21,15 @@ impl Source {
                 SslMode::Preferred => millstream_wire::SslMode::Preferred,
                 SslMode::Required => millstream_wire::SslMode::Required,
                 SslMode::VerifyCa => millstream_wire::SslMode::VerifyCa,
+                SslMode::VerifyIdentity => millstream_wire::SslMode::VerifyIdentity,
             })
             .allow_public_key_retrieval(self.allow_public_key_retrieval)
             .compression(self.compression)
             .attribute("program_name", "millstream");
+        let options = match &self.server_public_key {
+            Some(path) => options.server_public_key(path.as_path()),
+            None => options,
+        };
         match &self.ssl_ca {
             Some(path) => options.ssl_ca(path.as_path()),
             None => options,

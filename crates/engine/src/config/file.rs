@@ -37,6 +37,7 @@ pub(super) struct Source {
     pub(super) ssl_mode: Option<SslMode>,
     pub(super) ssl_ca: Option<String>,
     pub(super) server_id: Option<u32>,
+    pub(super) server_public_key: Option<String>,
     pub(super) allow_public_key_retrieval: Option<bool>,
     pub(super) compression: Option<Compression>,
     pub(super) tables: Option<TablePatterns>,
@@ -140,10 +141,12 @@ fn source(mut s: Section, r: &mut Reading<'_>) -> Source {
             ("preferred", SslMode::Preferred),
             ("required", SslMode::Required),
             ("verify-ca", SslMode::VerifyCa),
+            ("verify-identity", SslMode::VerifyIdentity),
         ],
     );
     let ssl_ca = s.string(r, "ssl_ca");
     let server_id = s.integer(r, "server_id", 1, i64::from(u32::MAX)).and_then(|n| u32::try_from(n).ok());
+    let server_public_key = s.string(r, "server_public_key");
     let allow_public_key_retrieval = s.boolean(r, "allow_public_key_retrieval");
     let compression = s.choice(
         r,
@@ -160,6 +163,7 @@ fn source(mut s: Section, r: &mut Reading<'_>) -> Source {
         ssl_mode,
         ssl_ca,
         server_id,
+        server_public_key,
         allow_public_key_retrieval,
         compression,
         tables,

@@ -60,10 +60,12 @@ pub struct Source {
     pub password: Password,
     /// Whether and how TLS is used.
     pub ssl_mode: SslMode,
-    /// A PEM file of certificate authorities; only with `verify-ca`.
+    /// A PEM file of certificate authorities; only with `verify-ca` and `verify-identity`.
     pub ssl_ca: Option<PathBuf>,
     /// Our id among the server's replicas.
     pub server_id: u32,
+    /// A PEM file with the server's RSA key, for connections without TLS.
+    pub server_public_key: Option<PathBuf>,
     /// Whether the server's RSA key may be asked for over a connection without TLS.
     pub allow_public_key_retrieval: bool,
     /// What connections to the server are compressed with.
@@ -105,6 +107,8 @@ pub enum SslMode {
     Required,
     /// TLS, and the certificate must come from `ssl_ca`.
     VerifyCa,
+    /// The same, and the certificate must be for the host of the URL.
+    VerifyIdentity,
 }
 
 /// `[snapshot]`.

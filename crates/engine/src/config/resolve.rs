@@ -131,11 +131,14 @@ fn source(p: &mut Problems, typed: file::Source, name: &str, mode: SnapshotMode)
     }
     let ssl_mode = typed.ssl_mode.unwrap_or(SslMode::Preferred);
     match (&typed.ssl_ca, ssl_mode) {
-        (None, SslMode::VerifyCa) => {
-            p.push("source.ssl_ca", "is missing: ssl_mode = \"verify-ca\" needs the authority's PEM file");
+        (None, SslMode::VerifyCa | SslMode::VerifyIdentity) => {
+            p.push("source.ssl_ca", "is missing: this ssl_mode needs the authority's PEM file");
         }
         (Some(_), SslMode::Disabled | SslMode::Preferred | SslMode::Required) => {
-            p.push("source.ssl_ca", "is only used with source.ssl_mode = \"verify-ca\": set that, or remove ssl_ca");
+            p.push(
+                "source.ssl_ca",
+                "is only used with source.ssl_mode = \"verify-ca\" or \"verify-identity\": set one, or remove ssl_ca",
+            );
         }
         _ => {}
     }
@@ -146,6 +149,7 @@ fn source(p: &mut Problems, typed: file::Source, name: &str, mode: SnapshotMode)
         ssl_mode,
         ssl_ca: typed.ssl_ca.map(PathBuf::from),
         server_id: typed.server_id.unwrap_or_else(|| default_server_id(name)),
+        server_public_key: typed.server_public_key.map(PathBuf::from),
         allow_public_key_retrieval: typed.allow_public_key_retrieval.unwrap_or(false),
         compression: typed.compression.unwrap_or_default(),
         tables,
