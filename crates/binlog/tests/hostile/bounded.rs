@@ -1,6 +1,6 @@
 //! Every prefix and every single-byte edit of the fixtures: no panic, and memory and steps in proportion to the input.
 //!
-//! A fixture of at most 4 KiB is tried at every byte with a dozen values, with `MILLSTREAM_LONG=1` with all 255; larger
+//! A fixture of at most 4 KiB is tried at every byte with eight values, with `MILLSTREAM_LONG=1` with all 255; larger
 //! ones at 20,000 seeded places.
 
 use std::collections::HashMap;
@@ -260,7 +260,7 @@ fn run(name: &str, log: &[u8]) -> Most {
                 (0..=255).filter(|v| *v != was).for_each(|v| edit(at, byte, v, &mut most));
             } else {
                 let near = [was ^ 1, was ^ 0x80, was.wrapping_add(1), was.wrapping_sub(1)];
-                for v in [0, 1, 2, 0x7f, 0x80, 0xfc, 0xfe, 0xff].into_iter().chain(near).filter(|v| *v != was) {
+                for v in [0, 0x7f, 0xfc, 0xff].into_iter().chain(near).filter(|v| *v != was) {
                     edit(at, byte, v, &mut most);
                 }
             }
