@@ -1,4 +1,7 @@
-//! MySQL client protocol: a sans-IO core and a thin tokio driver.
+#![cfg_attr(feature = "client", doc = include_str!("../README.md"))]
+#![cfg_attr(not(feature = "client"), doc = "MySQL client protocol: a sans-IO core.")]
+//!
+//! # How it is put together
 //!
 //! ```text
 //! socket bytes -> PacketCodec -> payload -> Connect | ResultReader | PrepareReader | DumpReader -> what happened
@@ -15,37 +18,7 @@
 //! * [`statements`]: what servers of different age and flavor word differently;
 //! * [`server`]: the few packets that a server for tests has to write and read.
 //!
-//! Feature `client` (default) adds `Connection`, `Rows` and `BinlogStream` over tokio and rustls:
-//!
-//! ```no_run
-//! # #[cfg(feature = "client")]
-//! # async fn example() -> Result<(), millstream_wire::Error> {
-//! use millstream_wire::statements::{self, Ask};
-//! use millstream_wire::{BinlogDump, ConnectOptions, Connection, DumpStart, Value};
-//!
-//! let options = ConnectOptions::tcp("127.0.0.1", 3306).user("repl").password("secret");
-//! let mut connection = Connection::connect(&options).await?;
-//!
-//! // Small results as a whole, large ones row by row.
-//! let status = connection.query_all(statements::statement(Ask::BinlogStatus, connection.version())).await?;
-//! let file = status.text(0, "File").unwrap_or_default().to_owned();
-//! let statement = connection.prepare("SELECT id, name FROM shop.orders WHERE id > ? ORDER BY id").await?;
-//! let mut rows = connection.execute_statement(&statement, &[Value::Int(0)]).await?;
-//! while let Some(row) = rows.next().await? {
-//!     for value in row.values() {
-//!         let value: Value<'_> = value?;
-//!     }
-//! }
-//!
-//! let start = DumpStart::Position { file, position: 4 };
-//! let dump = BinlogDump::new(start, 4711, "7e51f3a0-0b5c-4bd1-9f5e-0d8f6f0f3a11");
-//! let mut events = connection.dump(dump).await?;
-//! while let Some(event) = events.next().await? {
-//!     println!("an event of {} bytes", event.len());
-//! }
-//! # Ok(())
-//! # }
-//! ```
+//! Feature `client` (default) adds `Connection`, `Rows` and `BinlogStream` over tokio and rustls.
 #![forbid(unsafe_code)]
 
 pub mod auth;

@@ -1,5 +1,12 @@
-//! `millstream binlog` reading the log of each server: it shows what the server's file holds.
+//! `millstream binlog` reading the log of each server: it shows what the server's file holds. And the wire crate's
+//! examples, which read the same.
 
+#[path = "../../../crates/wire/examples/handshake.rs"]
+mod handshake;
+#[path = "../../../crates/wire/examples/tail.rs"]
+mod tail;
+
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use millstream_tests::engine::{Home, Output};
@@ -173,4 +180,43 @@ fn passwords_stay_out_of_sight_and_refusals_are_told() {
     let output = home.finish(None, &args, LIMIT);
     assert_eq!(output.exit.code, 0, "{output:?}");
     assert!(output.stdout.contains("# read: "), "{output:?}");
+}
+
+/// The examples of the wire crate.
+#[tokio::test]
+async fn the_examples_of_the_wire_crate_run() {
+    // A login without TLS and RSA: mysql_native_password.
+    if let Some(server) = server::shared_of(Flavor::Mariadb1011) {
+        let at = ("127.0.0.1", server.port());
+        let version = tokio::task::spawn_blocking(move || {
+            let stream = TcpStream::connect(at).unwrap();
+            handshake::run(stream, "repl", REPL_PASSWORD, "SELECT VERSION()").unwrap()
+        });
+        assert!(version.await.unwrap().contains("10.11"));
+    }
+    let Some(server) = server::shared() else { return };
+    let options = server.connect_options("repl");
+    let mut out = Vec::new();
+    const WRITE_ROWS: u8 = 30;
+    let writing = async {
+        // Again and again: the example begins at the end of the log, whenever that is.
+        tokio::task::spawn_blocking(|| {
+            server.sql("CREATE DATABASE example_tail; CREATE TABLE example_tail.t (id INT)")
+        })
+        .await
+        .unwrap();
+        loop {
+            tokio::task::spawn_blocking(|| server.sql("INSERT INTO example_tail.t VALUES (1)")).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let ended = tokio::time::timeout(LIMIT, async {
+        tokio::select! {
+            tailed = tail::run(&options, Some(WRITE_ROWS), &mut out) => tailed.unwrap(),
+            () = writing => {}
+        }
+    });
+    ended.await.unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.starts_with("from binlog.") && text.lines().last().unwrap().starts_with("type 30, "), "{text}");
 }

@@ -25,6 +25,27 @@ const QUERY_ALL_LIMIT: usize = 64 * 1024 * 1024;
 /// One command runs at a time. A result that was not read to its end is read and thrown away by the next command; to
 /// be rid of a large one, drop the connection. A command whose future was dropped while it was being sent, and any error
 /// that is not the server's orderly answer, leave the connection broken: every later call says so.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), millstream_wire::Error> {
+/// use millstream_wire::{ConnectOptions, Connection, Value};
+///
+/// let options = ConnectOptions::tcp("127.0.0.1", 3306).user("app").password("secret");
+/// let mut connection = Connection::connect(&options).await?;
+///
+/// // Small results as a whole, large ones row by row.
+/// let mode = connection.query_all("SELECT @@GLOBAL.gtid_mode").await?;
+/// println!("gtid_mode is {}", mode.scalar().unwrap_or("NULL"));
+/// let statement = connection.prepare("SELECT id, name FROM shop.orders WHERE id > ? ORDER BY id").await?;
+/// let mut rows = connection.execute_statement(&statement, &[Value::Int(0)]).await?;
+/// while let Some(row) = rows.next().await? {
+///     for value in row.values() {
+///         println!("{:?}", value?);
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Connection {
     pub(super) channel: Channel,
