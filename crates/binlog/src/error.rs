@@ -21,6 +21,7 @@ enum Kind {
     Mismatch(SchemaMismatch),
     Compressed { place: Place, source: io::Error },
     File { offset: u64, what: &'static str },
+    Cut { offset: u64, event: EventType, length: usize, there: usize },
     Io { offset: u64, source: io::Error },
 }
 
@@ -76,6 +77,12 @@ impl Error {
         Self(Box::new(Kind::File { offset, what }))
     }
 
+    /// A file that ends behind an event's header and before its end.
+    #[cold]
+    pub(crate) fn cut(offset: u64, event: EventType, length: usize, there: usize) -> Self {
+        Self(Box::new(Kind::Cut { offset, event, length, there }))
+    }
+
     #[cold]
     pub(crate) fn io(offset: u64, source: io::Error) -> Self {
         Self(Box::new(Kind::Io { offset, source }))
@@ -84,7 +91,7 @@ impl Error {
     /// Bytes that contradict the format.
     #[must_use]
     pub fn is_malformed(&self) -> bool {
-        matches!(*self.0, Kind::Malformed { .. } | Kind::Compressed { .. } | Kind::File { .. })
+        matches!(*self.0, Kind::Malformed { .. } | Kind::Compressed { .. } | Kind::File { .. } | Kind::Cut { .. })
             && !self.is_unsupported()
     }
 
@@ -158,6 +165,10 @@ impl fmt::Display for Error {
             Kind::Mismatch(m) => m.fmt(f),
             Kind::Compressed { place, .. } => write!(f, "{place}: its payload does not decompress"),
             Kind::File { offset, what } => write!(f, "offset {offset}: {what}"),
+            Kind::Cut { offset, event, length, there } => write!(
+                f,
+                "offset {offset}: the file ends inside an event of type {event}: {there} of its {length} bytes are there"
+            ),
             Kind::Io { offset, .. } => write!(f, "offset {offset}: the file cannot be read"),
         }
     }
@@ -170,5 +181,23 @@ impl core::error::Error for Error {
             Kind::Compressed { source, .. } | Kind::Io { source, .. } => Some(source),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever embeds the crate sends errors between threads and boxes them.
+    #[test]
+    fn errors_are_one_word_and_cross_threads() {
+        const fn crosses<E: core::error::Error + Send + Sync + 'static>() {}
+        crosses::<Error>();
+        crosses::<SchemaMismatch>();
+        crosses::<ParseError>();
+        crosses::<crate::GtidTextError>();
+        crosses::<crate::CharsetError>();
+        crosses::<crate::value::DecimalTextError>();
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
     }
 }

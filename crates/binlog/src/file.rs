@@ -24,6 +24,7 @@ pub struct BinlogFile<R> {
 
 /// A raw event and where it lies.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct RawEvent<'a> {
     /// Offset of its first byte in the file.
     pub offset: u64,
@@ -70,7 +71,7 @@ impl<R: Read> BinlogFile<R> {
         let Some([_, _, _, _, ty, _, _, _, _, l0, l1, l2, l3]) = self.waiting().first_chunk::<13>() else {
             return Err(Error::file(self.offset, cut));
         };
-        let starts_encryption = EventType(*ty) == EventType::START_ENCRYPTION;
+        let event = EventType(*ty);
         let length = usize::try_from(u32::from_le_bytes([*l0, *l1, *l2, *l3])).unwrap_or(usize::MAX);
         if length < EventHeader::LEN {
             return Err(Error::file(self.offset, "the event's length is less than its header"));
@@ -79,9 +80,9 @@ impl<R: Read> BinlogFile<R> {
             return Err(Error::limit("an event", self.max_event as u64));
         }
         if !self.fill(length)? {
-            return Err(Error::file(self.offset, cut));
+            return Err(Error::cut(self.offset, event, length, self.waiting().len()));
         }
-        self.encrypted = starts_encryption;
+        self.encrypted = event == EventType::START_ENCRYPTION;
         let (from, offset) = (self.start, self.offset);
         self.advance(length);
         let bytes = self.buffer.get(from..self.start).unwrap_or_default();
@@ -196,7 +197,7 @@ mod tests {
             (event(18, 0), "offset 4: the event's length is less than its header"),
             (event(101, 0), "an event is over the limit of 100 bytes"),
             (event(u32::MAX, 0), "an event is over the limit of 100 bytes"),
-            (event(50, 0), "offset 4: the file ends inside an event"),
+            (event(50, 0), "offset 4: the file ends inside an event of type UNKNOWN (0): 19 of its 50 bytes are there"),
             (vec![0; 5], "offset 4: the file ends inside an event"),
         ] {
             let log = [&MAGIC[..], &tail].concat();

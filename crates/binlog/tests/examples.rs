@@ -1,5 +1,7 @@
 //! The examples over logs of real servers.
 
+#![allow(clippy::panic, reason = "what does not run is a failure of the test")]
+
 #[path = "../examples/count_rows.rs"]
 mod count_rows;
 #[path = "../examples/print.rs"]

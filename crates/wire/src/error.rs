@@ -11,6 +11,7 @@ pub struct Error(Box<Kind>);
 
 /// An ERR packet (`page_protocol_basic_err_packet`).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ServerError {
     /// The server's error number, such as 1045.
     pub code: u16,
@@ -445,6 +446,16 @@ mod tests {
         assert!(!server(1064, "syntax").is_retryable());
         assert!(server(1064, "syntax").is_connection_usable());
         assert_eq!(server(1064, "syntax").to_string(), "opening a dump: server error 1064 (HY000): syntax");
+    }
+
+    /// Whoever embeds the crate sends errors between threads and boxes them.
+    #[test]
+    fn errors_are_one_word_and_cross_threads() {
+        const fn crosses<E: core::error::Error + Send + Sync + 'static>() {}
+        crosses::<Error>();
+        crosses::<ServerError>();
+        crosses::<ParseError>();
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::header::EventType;
 
 /// GTID (33), ANONYMOUS_GTID (34) or GTID_TAGGED (42): the start of a transaction (`Gtid_event`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GtidEvent {
     /// `None` for an anonymous transaction.
     pub gtid: Option<Gtid>,

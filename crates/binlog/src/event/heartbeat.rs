@@ -5,6 +5,7 @@ use crate::header::EventHeader;
 
 /// A sign of life (27 or 41) with the place the sender has reached. It is not in any file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Heartbeat<'a> {
     /// The sender's file.
     pub file: &'a str,

@@ -13,6 +13,7 @@ use crate::header::EventHeader;
 /// [u8 extra flags | …]                                  10.8 and later; zeros up to 19 bytes otherwise
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MariaGtidEvent<'a> {
     /// The group's id; the server is the header's `server_id`.
     pub gtid: MariaGtid,

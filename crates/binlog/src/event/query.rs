@@ -8,6 +8,7 @@ use super::StatusVars;
 /// u32 thread | u32 seconds | u8 schema length | u16 error | u16 status length | status variables | schema NUL | SQL
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Query<'a> {
     /// Session that ran it.
     pub thread_id: u32,

@@ -6,6 +6,7 @@ use millstream_wire::codec::{ParseError, ParseErrorKind, Reader};
 /// u32 name length | name | u8 is null | [u8 type | u32 collation | u32 value length | value | u8 flags]
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UserVar<'a> {
     /// Without `@`; UTF-8.
     pub name: &'a [u8],

@@ -7,7 +7,7 @@ use nom::combinator::{opt, verify};
 use nom::sequence::terminated;
 
 use super::GtidTextError;
-use super::text::{symbol, whole};
+use super::text::{run, symbol, whole};
 
 /// One MariaDB transaction's identity (`rpl_gtid`): `domain-server-sequence`, e.g. `0-1-42`.
 ///
@@ -37,9 +37,9 @@ impl FromStr for MariaGtid {
 }
 
 fn gtid(r: &mut Reader<'_>) -> Result<MariaGtid, ParseError> {
-    let domain = r.parse("a domain and a dash", terminated(digits32, symbol("-")))?;
-    let server = r.parse("a server id and a dash", terminated(digits32, symbol("-")))?;
-    let sequence = r.parse("a number from 1", verify(digits64, |n| *n > 0))?;
+    let domain = r.parse("a domain and a dash", run(terminated(digits32, symbol("-"))))?;
+    let server = r.parse("a server id and a dash", run(terminated(digits32, symbol("-"))))?;
+    let sequence = r.parse("a number from 1", run(verify(digits64, |n| *n > 0)))?;
     Ok(MariaGtid { domain, server, sequence })
 }
 
@@ -58,7 +58,7 @@ pub(super) fn gtids(
             if !add(gtid(r)?) {
                 return Err(ParseError::new(what, ParseErrorKind::BadLength, left));
             }
-            if r.parse("a comma", opt(symbol(",")))?.is_none() {
+            if r.parse("a comma", run(opt(symbol(","))))?.is_none() {
                 return Ok(());
             }
         }

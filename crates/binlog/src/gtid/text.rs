@@ -31,6 +31,13 @@ fn space(input: &[u8]) -> Bytes<'_> {
     take_while(|b: u8| b.is_ascii_whitespace()).parse(input)
 }
 
+/// A parser as the function that [`Reader::parse`] takes.
+pub(super) fn run<'a, O>(
+    mut parser: impl Parser<&'a [u8], Output = O, Error = ParseError>,
+) -> impl FnOnce(&'a [u8]) -> IResult<&'a [u8], O, ParseError> {
+    move |input| parser.parse(input)
+}
+
 /// A symbol with white space around it.
 pub(super) fn symbol<'a>(c: &'static str) -> impl Parser<&'a [u8], Output = (), Error = ParseError> {
     (space, tag(c), space).map(|_| ())
@@ -85,16 +92,16 @@ const INTERVAL: &str = "a number from 1, or first-last";
 fn uuid_group<'a>(r: &mut Reader<'a>, out: &mut GtidSet) -> Result<(), ParseError> {
     let uuid = r.parse(UUID, uuid)?;
     let mut tsid = Tsid { uuid, tag: Tag::default() };
-    r.parse("a colon and a number", symbol(":"))?;
+    r.parse("a colon and a number", run(symbol(":")))?;
     loop {
         let is_tag = r.peek_u8().is_some_and(|b| !b.is_ascii_digit());
         if is_tag {
             tsid.tag = r.parse("a tag or a number", tag_text)?;
-            r.parse("a colon and a number", symbol(":"))?;
+            r.parse("a colon and a number", run(symbol(":")))?;
         }
         let (start, end) = r.parse(INTERVAL, interval)?;
         out.insert_interval(tsid, start, end);
-        if r.parse("a colon", opt(symbol(":")))?.is_none() {
+        if r.parse("a colon", run(opt(symbol(":"))))?.is_none() {
             return Ok(());
         }
     }
@@ -125,13 +132,13 @@ impl FromStr for GtidSet {
         whole(text, |r| {
             let mut set = Self::new();
             loop {
-                while r.parse("a comma", opt(symbol(",")))?.is_some() {}
+                while r.parse("a comma", run(opt(symbol(","))))?.is_some() {}
                 if r.is_empty() {
                     return Ok(set);
                 }
                 uuid_group(r, &mut set)?;
                 if !r.parse("white space", space).map(|_| r.is_empty())? {
-                    r.parse("a comma or the end", symbol(","))?;
+                    r.parse("a comma or the end", run(symbol(",")))?;
                 }
             }
         })
@@ -143,8 +150,8 @@ impl FromStr for Gtid {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         whole(text, |r| {
-            let uuid = r.parse(UUID, terminated(uuid, symbol(":")))?;
-            let tag = r.parse("a tag or a number", opt(terminated(tag_text_not_number, symbol(":"))))?;
+            let uuid = r.parse(UUID, run(terminated(uuid, symbol(":"))))?;
+            let tag = r.parse("a tag or a number", run(opt(terminated(tag_text_not_number, symbol(":")))))?;
             let gno = r.parse("a number from 1", number)?;
             Ok(Self { tsid: Tsid { uuid, tag: tag.unwrap_or_default() }, gno })
         })

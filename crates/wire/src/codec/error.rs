@@ -72,6 +72,11 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
+/// The field of an error until whoever runs the grammar names it.
+pub(super) const GRAMMAR: &str = "grammar";
+
+// For the grammars of this workspace; no part of the interface.
+#[doc(hidden)]
 impl<'a> nom::error::ParseError<&'a [u8]> for ParseError {
     #[cold]
     fn from_error_kind(input: &'a [u8], kind: nom::error::ErrorKind) -> Self {
@@ -80,7 +85,7 @@ impl<'a> nom::error::ParseError<&'a [u8]> for ParseError {
             nom::error::ErrorKind::TooLarge => ParseErrorKind::Limit,
             _ => ParseErrorKind::BadLength,
         };
-        Self::new("grammar", kind, input.len())
+        Self::new(GRAMMAR, kind, input.len())
     }
 
     fn append(_: &'a [u8], _: nom::error::ErrorKind, other: Self) -> Self {
@@ -88,9 +93,22 @@ impl<'a> nom::error::ParseError<&'a [u8]> for ParseError {
     }
 }
 
+#[doc(hidden)]
 impl<'a, E> nom::error::FromExternalError<&'a [u8], E> for ParseError {
     #[cold]
     fn from_external_error(input: &'a [u8], _: nom::error::ErrorKind, _: E) -> Self {
-        Self::new("grammar", ParseErrorKind::BadLength, input.len())
+        Self::new(GRAMMAR, ParseErrorKind::BadLength, input.len())
+    }
+}
+
+#[doc(hidden)]
+impl From<nom::Err<Self>> for ParseError {
+    #[cold]
+    fn from(e: nom::Err<Self>) -> Self {
+        match e {
+            nom::Err::Incomplete(nom::Needed::Size(n)) => Self::short(GRAMMAR, n.get(), 0),
+            nom::Err::Incomplete(nom::Needed::Unknown) => Self::short(GRAMMAR, 1, 0),
+            nom::Err::Error(e) | nom::Err::Failure(e) => e,
+        }
     }
 }

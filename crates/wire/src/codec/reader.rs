@@ -1,3 +1,4 @@
+use super::error::GRAMMAR;
 use super::{ParseError, ParseErrorKind};
 
 /// A cursor over borrowed bytes. Every read is checked and names its field; nothing panics.
@@ -193,20 +194,21 @@ impl<'a> Reader<'a> {
         core::str::from_utf8(self.bytes(n, field)?).map_err(|_| ParseError::new(field, ParseErrorKind::BadUtf8, left))
     }
 
-    /// Runs a nom parser on the bytes that are left; what it leaves is left here too.
-    pub fn parse<O, P>(&mut self, field: &'static str, mut parser: P) -> Result<O, ParseError>
-    where
-        P: nom::Parser<&'a [u8], Output = O, Error = ParseError>,
-    {
-        match parser.parse(self.rest) {
+    /// Runs a grammar on the bytes that are left: it returns what it leaves, which is left here too, and a value. (The shape
+    /// of a nom parser as a function; any other will do.) An error that names no field of its own is given `field`.
+    pub fn parse<O, E: Into<ParseError>>(
+        &mut self,
+        field: &'static str,
+        grammar: impl FnOnce(&'a [u8]) -> Result<(&'a [u8], O), E>,
+    ) -> Result<O, ParseError> {
+        match grammar(self.rest) {
             Ok((rest, value)) => {
                 self.rest = rest;
                 Ok(value)
             }
-            Err(nom::Err::Incomplete(nom::Needed::Size(n))) => Err(ParseError::short(field, n.get(), self.rest.len())),
-            Err(nom::Err::Incomplete(nom::Needed::Unknown)) => Err(ParseError::short(field, 1, self.rest.len())),
-            Err(nom::Err::Error(e) | nom::Err::Failure(e)) => {
-                Err(if e.field == "grammar" { ParseError { field, ..e } } else { e })
+            Err(e) => {
+                let e = e.into();
+                Err(if e.field == GRAMMAR { ParseError { field, ..e } } else { e })
             }
         }
     }

@@ -53,6 +53,7 @@ pub struct Login {
 
 /// An open session.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Session {
     /// The server's version text.
     pub server_version: String,

@@ -65,7 +65,7 @@ impl HandshakeV10 {
         let server_version = r.parse("server version", until_nul)?;
         let connection_id = r.parse("thread id", le_u32)?;
         let (nonce1, caps_low) = r.parse("nonce, capabilities", start_of_nonce)?;
-        let (charset, status) = r.parse("charset, status", (le_u8, le_u16))?;
+        let (charset, status) = r.parse("charset, status", |input| (le_u8, le_u16).parse(input))?;
         let (caps_high, auth_len) = r.parse("capabilities, auth length", extension)?;
         let capabilities = CapabilityFlags::from_bits_retain(u32::from(caps_low) | u32::from(caps_high) << 16);
         if !capabilities.contains(CapabilityFlags::PROTOCOL_41 | CapabilityFlags::SECURE_CONNECTION) {
@@ -73,7 +73,7 @@ impl HandshakeV10 {
         }
         let part2_len = usize::from(auth_len).saturating_sub(8).max(13).min(r.left());
         let part2 = r.bytes(part2_len, "nonce part 2")?;
-        let (plugin, rest) = r.parse("auth plugin", (opt(until_nul), rest))?;
+        let (plugin, rest) = r.parse("auth plugin", |input| (opt(until_nul), rest).parse(input))?;
         // Without its NUL the name is what is left.
         let plugin = plugin.unwrap_or(rest);
 
