@@ -1,6 +1,7 @@
 use millstream_wire::codec::{ParseError, Reader};
 
-use super::metadata::{Definition, code};
+use super::metadata::Definition;
+use super::physical::code;
 
 /// What a TABLE_MAP says of a column beyond what its values need; `None` where it says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

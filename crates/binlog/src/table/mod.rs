@@ -5,6 +5,7 @@ mod collations;
 mod hint;
 mod mismatch;
 mod multi_byte;
+mod physical;
 mod schema;
 mod single_byte;
 
