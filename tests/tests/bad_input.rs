@@ -180,11 +180,6 @@ fn a_server_without_tls_and_with_settings_that_will_not_do() {
         ("binlog_format = 'MIXED'", "binlog_format = 'ROW'", "SET PERSIST binlog_format = 'ROW'"),
         ("binlog_row_image = 'MINIMAL'", "binlog_row_image = 'FULL'", "SET PERSIST binlog_row_image = 'FULL'"),
         ("binlog_row_image = 'NOBLOB'", "binlog_row_image = 'FULL'", "SET PERSIST binlog_row_image = 'FULL'"),
-        (
-            "binlog_row_value_options = 'PARTIAL_JSON'",
-            "binlog_row_value_options = ''",
-            "SET PERSIST binlog_row_value_options = ''",
-        ),
     ] {
         server.sql(&format!("SET GLOBAL {set}"));
         says(&run(&rig, &plain), REFUSED, &[words]);

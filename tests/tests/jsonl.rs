@@ -295,6 +295,40 @@ fn a_file_is_exact_after_kills() {
     }
 }
 
+/// Conformance: E8
+/// Bug: 59
+#[test]
+fn documents_that_are_logged_as_differences_come_whole() {
+    let Some(server) = server::shared() else { return };
+    server.sql(
+        "CREATE DATABASE jl_diff; CREATE TABLE jl_diff.t (id INT PRIMARY KEY, doc JSON, n INT, other JSON);
+         INSERT INTO jl_diff.t VALUES (1, JSON_OBJECT('a', 1, 'pad', REPEAT('p', 100), 'list', JSON_ARRAY(1, 2)), 0, '[]')",
+    );
+    let home = Home::new().unwrap();
+    let config = config(server, "jl_diff.*", "out.jsonl", "");
+    run(&home, &config);
+    let mut session = server.session().unwrap();
+    session.sql("SET SESSION binlog_row_value_options = 'PARTIAL_JSON', binlog_row_image = 'FULL'").unwrap();
+    let mut expected = Vec::new();
+    for change in [
+        "doc = JSON_SET(doc, '$.a', 'two')",
+        "doc = JSON_SET(doc, '$.\"b c\"', JSON_OBJECT('x', 1.5)), n = n + 1",
+        "doc = JSON_REMOVE(doc, '$.list[0]'), id = 2",
+        "doc = JSON_SET(doc, '$.list[last]', '\u{e9}'), other = JSON_ARRAY(1)",
+    ] {
+        session.sql(&format!("UPDATE jl_diff.t SET {change}")).unwrap();
+        expected.push(session.sql("SELECT doc, other FROM jl_diff.t").unwrap().remove(0));
+    }
+    run(&home, &config);
+    let lines = parse(&std::fs::read_to_string(home.path().join("out.jsonl")).unwrap());
+    let after =
+        |line: &Value| vec![&line["after"]["doc"], &line["after"]["other"]].into_iter().cloned().collect::<Vec<_>>();
+    let ours: Vec<_> = lines[1..].iter().filter(|line| !line["after"].is_null()).map(after).collect();
+    let expected: Vec<_> =
+        expected.into_iter().map(|row| row.into_iter().map(Value::from).collect::<Vec<_>>()).collect();
+    assert_eq!(ours, expected);
+}
+
 #[test]
 fn a_file_that_is_not_ours_is_not_touched() {
     let Some(server) = server::shared() else { return };

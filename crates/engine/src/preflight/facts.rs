@@ -89,7 +89,6 @@ impl Facts {
         };
         problems.extend(want("binlog_format", "ROW", "changes must be logged as rows"));
         problems.extend(want("binlog_row_image", "FULL", "rows must be logged whole"));
-        problems.extend(want("binlog_row_value_options", "", "JSON columns must be logged whole"));
         let gtid_mode = self.setting("gtid_mode");
         if !gtid_mode.eq_ignore_ascii_case("ON") {
             problems.push(format!(
@@ -143,7 +142,7 @@ mod tests {
             ("log_bin", "ON"),
             ("binlog_format", "ROW"),
             ("binlog_row_image", "FULL"),
-            ("binlog_row_value_options", ""),
+            ("binlog_row_value_options", "PARTIAL_JSON"),
             ("gtid_mode", "ON"),
             ("server_id", "1"),
             ("binlog_expire_logs_seconds", "2592000"),
@@ -164,7 +163,6 @@ mod tests {
             (("log_bin", "OFF"), "log_bin = OFF"),
             (("binlog_format", "MIXED"), "SET PERSIST binlog_format = 'ROW'"),
             (("binlog_row_image", "MINIMAL"), "SET PERSIST binlog_row_image = 'FULL'"),
-            (("binlog_row_value_options", "PARTIAL_JSON"), "SET PERSIST binlog_row_value_options = ''"),
             (("gtid_mode", "ON_PERMISSIVE"), "gtid_mode = ON_PERMISSIVE"),
             (("server_id", "0"), "server_id = 0"),
             (("server_id", "7"), "source.server_id: 7"),
