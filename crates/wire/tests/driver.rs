@@ -1,5 +1,6 @@
 //! The driver against a scripted server on an in-memory pipe.
 
+#![cfg(feature = "client")]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
