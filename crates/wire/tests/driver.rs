@@ -14,6 +14,8 @@
 mod allocations;
 #[path = "driver/compressed.rs"]
 mod compressed;
+#[path = "driver/logins.rs"]
+mod logins;
 #[path = "driver/results.rs"]
 mod results;
 
