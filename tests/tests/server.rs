@@ -166,19 +166,6 @@ fn mariadb_11_8() {
     starts_writes_restarts_and_is_killed(Flavor::Mariadb118);
 }
 
-#[tokio::test]
-async fn every_server_is_there_at_once() {
-    for flavor in Flavor::ALL {
-        let Some(server) = server::shared_of(flavor) else { continue };
-        assert!(std::ptr::eq(server, server::shared_of(flavor).unwrap()));
-        for user in ["root", "repl", "admin"] {
-            let options = server.connect_options(user);
-            let mut connection = millstream_wire::Connection::connect(&options).await.unwrap();
-            connection.ping().await.unwrap();
-        }
-    }
-}
-
 /// Not a test of its own: the process that [`a_killed_test_leaves_nothing_behind`] starts.
 #[test]
 fn hold_a_server_until_killed() {
