@@ -75,6 +75,8 @@ fn a_flipped_bit_is_found_by_the_checksum() {
     }
 }
 
+/// Conformance: P3
+/// Bug: 117
 #[test]
 fn an_events_length_must_be_its_packets_length() {
     let (_, log) = fixtures().into_iter().find(|(name, _)| name == "rows-query").unwrap();

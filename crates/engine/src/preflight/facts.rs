@@ -14,7 +14,7 @@ pub(super) struct Facts {
     pub(super) not_logged: Vec<String>,
 }
 
-const SETTINGS: [&str; 14] = [
+const SETTINGS: [&str; 15] = [
     "binlog_expire_logs_seconds",
     "binlog_format",
     "binlog_row_image",
@@ -22,6 +22,7 @@ const SETTINGS: [&str; 14] = [
     "binlog_row_value_options",
     "enforce_gtid_consistency",
     "gtid_mode",
+    "innodb_native_foreign_keys",
     "log_bin",
     "log_replica_updates",
     "log_slave_updates",

@@ -2,6 +2,7 @@
 //! problems are found at once, each with the way out. `millstream check` prints the result, `millstream run` begins
 //! with it.
 
+mod cascades;
 mod facts;
 mod sink;
 
@@ -143,6 +144,7 @@ async fn examine(config: &Config, connection: &mut Connection, found: &mut Findi
         }
     };
     found.warnings.extend(catalog.warnings.iter().cloned());
+    found.warnings.extend(cascades::warnings(connection, &facts, &catalog).await?);
     found.lines.push(format!(
         "source   MySQL {} at {}, server_uuid {}, binlog_row_metadata {}, TLS {}",
         facts.version,
