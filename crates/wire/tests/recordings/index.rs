@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use millstream_wire::{SessionChange, TransactionStart, TransactionState, Value};
 
-use crate::replay::{Recording, Replay, folders};
+use crate::replay::{Recording, Replay, folders, is_spoken};
 
 /// A line of INDEX.txt: `| name | bytes of the server | bytes of the client | what |`.
 struct Line {
@@ -41,7 +41,7 @@ fn lines(folder: &std::path::Path) -> Vec<Line> {
         let mut next = || cells.next().unwrap().to_owned();
         Line { name: next(), bytes: (next().parse().unwrap(), next().parse().unwrap()), what: next() }
     });
-    lines.collect()
+    lines.filter(|line| is_spoken(&line.name)).collect()
 }
 
 /// Conformance: W1, W9, W10, W13

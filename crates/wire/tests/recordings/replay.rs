@@ -45,10 +45,16 @@ impl Recording {
         let mut names: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
             .filter_map(|e| e.unwrap().file_name().to_str()?.strip_suffix(".s2c").map(String::from))
+            .filter(|name| is_spoken(name))
             .collect();
         names.sort();
         names.iter().map(|n| Self::load(folder, n).unwrap()).collect()
     }
+}
+
+/// A build without both algorithms does not speak the sessions that are compressed.
+pub(crate) fn is_spoken(name: &str) -> bool {
+    !name.contains("compressed") || cfg!(all(feature = "zlib", feature = "zstd"))
 }
 
 /// What a side is compressed with after its login, by the capabilities that the client sent.
