@@ -43,6 +43,8 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     files.iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
+/// Conformance: P3
+/// Bug: 102, 103, 104
 #[test]
 fn every_seed_whole_cut_and_with_single_bytes_changed() {
     for (target, body) in TARGETS {

@@ -294,6 +294,8 @@ fn run(name: &str, log: &[u8]) -> Most {
     most
 }
 
+/// Conformance: P3
+/// Bug: 116, 118, 119
 #[test]
 fn prefixes_and_edits_of_events_take_memory_and_steps_in_proportion() {
     for (name, log) in fixtures() {
@@ -307,6 +309,8 @@ fn prefixes_and_edits_of_events_take_memory_and_steps_in_proportion() {
 }
 
 /// Framing alone; what is in the events is the other test's.
+///
+/// Conformance: P3
 #[test]
 fn prefixes_and_edits_of_files_take_memory_in_proportion() {
     let read = |log: &[u8]| {

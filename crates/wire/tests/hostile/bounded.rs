@@ -142,6 +142,8 @@ fn sorted(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Conformance: P3
+/// Bug: 102, 116
 #[test]
 fn prefixes_and_edits_of_sessions_take_memory_and_steps_in_proportion() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/packet");
