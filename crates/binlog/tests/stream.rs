@@ -286,3 +286,14 @@ fn an_event_that_was_checked_decodes_again_without_its_checksum_to_the_same() {
         assert!(seen > 5, "{name}");
     }
 }
+
+/// Bug: 117
+#[test]
+fn an_event_is_as_long_as_its_header_says_or_nothing_is_read_of_it() {
+    for (declared, sent) in [(40, 60), (60, 40), (19, 40), (0, 40), (18, 40), (u32::MAX, 40)] {
+        let mut raw = event(3, &vec![0; sent - 19]);
+        raw[9..13].copy_from_slice(&u32::to_le_bytes(declared));
+        let error = decoder(Checksum::None).decode(&raw).unwrap_err().to_string();
+        assert!(error.contains("event length"), "{declared} of {sent}: {error}");
+    }
+}

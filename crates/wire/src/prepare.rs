@@ -91,6 +91,7 @@ mod tests {
     use super::*;
     use crate::response::EofPacket;
 
+    /// Bug: 109
     #[test]
     fn with_and_without_eof() {
         let column = |name| ColumnDefinition::text(name).encode();

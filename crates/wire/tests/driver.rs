@@ -272,6 +272,8 @@ async fn a_server_that_refuses_a_packet_half_way_is_heard() {
     server.await.unwrap();
 }
 
+/// The wait lies above the transport: a TLS connection that neither speaks nor closes ends by it too.
+/// Bug: 112
 #[tokio::test]
 async fn silence_is_told_after_the_read_timeout() {
     let (client, io) = duplex(4096);

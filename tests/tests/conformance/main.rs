@@ -111,10 +111,8 @@ fn same_as_file(name: &str, page: &str) -> Result<(), String> {
 fn every_line_and_every_bug_has_a_test_or_a_reason() {
     let marks = marks::of_repository(&root()).unwrap();
     let mut missing = Vec::new();
-    let pages = [
-        ("conformance.md", conformance_page(&marks, &mut missing)),
-        ("bugs.md", bugs_page(&marks, &mut missing)),
-    ];
+    let pages =
+        [("conformance.md", conformance_page(&marks, &mut missing)), ("bugs.md", bugs_page(&marks, &mut missing))];
     assert!(missing.is_empty(), "neither a test nor a reason:\n{}", missing.join("\n"));
     for (name, page) in pages {
         same_as_file(name, &page).unwrap();
@@ -149,14 +147,17 @@ fn marks_are_found_above_tests_and_nowhere_else() {
     // Built of pieces, so that this file holds no mark of its own.
     let mark = |kind: &str, rest: &str| format!("/// {kind}: {rest}\n");
     let text = format!(
-        "/// Reads.\n{}{}#[test]\nfn reads() {{}}\n\n{}#[tokio::test]\nasync fn waits() {{}}\n",
+        "/// Reads.\n{}{}#[test]\nfn reads() {{}}\n\n{}#[tokio::test]\nasync fn waits() {{}}\nevery! {{\n{}ends;\n}}\n",
         mark("Conformance", "W1, E3."),
         mark("Bug", "17, 18"),
-        mark("Bug", "95")
+        mark("Bug", "95"),
+        mark("Bug", "84")
     );
     let found = marks::of_text("a.rs", &text).unwrap();
     let found: Vec<_> = found.iter().map(|m| (m.test.as_str(), m.lines.join(" "), m.bugs.as_slice())).collect();
-    assert_eq!(found, [("reads", "W1 E3".to_owned(), [17, 18].as_slice()), ("waits", String::new(), [95].as_slice())]);
+    let expected: [(&str, &str, &[u32]); 3] =
+        [("reads", "W1 E3", &[17, 18]), ("waits", "", &[95]), ("ends", "", &[84])];
+    assert_eq!(found, expected.map(|(test, lines, bugs)| (test, lines.to_owned(), bugs)));
 
     for wrong in [
         format!("{}fn helper() {{}}\n", mark("Bug", "1")),

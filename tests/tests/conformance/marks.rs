@@ -79,13 +79,15 @@ pub(crate) fn of_text(file: &str, text: &str) -> Result<Vec<Mark>, String> {
             is_test |= line.starts_with("#[test]") || line.contains("::test");
         } else if let Some(mut mark) = open.take() {
             // A property test is a function inside a macro: `#[test]` is there too.
-            let name = line.split_once("fn ").and_then(|(_, rest)| rest.split(['(', '<']).next());
-            match name {
-                Some(name) if is_test => {
+            let function = line.split_once("fn ").and_then(|(_, rest)| rest.split(['(', '<']).next());
+            // `on_every_server! { name; }` makes a test per server of the function `name`.
+            let listed = line.strip_suffix(';').filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'));
+            match function.filter(|_| is_test).or(listed) {
+                Some(name) => {
                     name.trim().clone_into(&mut mark.test);
                     marks.push(mark);
                 }
-                _ => return Err(format!("{}: a mark stands above something that is not a test", at())),
+                None => return Err(format!("{}: a mark stands above something that is not a test", at())),
             }
             is_test = false;
         } else {

@@ -40,7 +40,6 @@ fn changes(server: &Server, database: &str) -> (String, u64) {
     place
 }
 
-/// Conformance: D7
 fn shows_what_the_file_holds(flavor: Flavor) {
     let Some(server) = server::shared_of(flavor) else { return };
     let (file, position) = changes(server, "tool_live");
@@ -80,6 +79,7 @@ fn shows_what_the_file_holds(flavor: Flavor) {
 mod shows_what_the_file_holds {
     use super::Flavor;
 
+    /// Conformance: D7
     #[test]
     fn mysql_9_7() {
         super::shows_what_the_file_holds(Flavor::Mysql97);

@@ -34,6 +34,7 @@ pub(crate) fn encrypt(public_key_pem: &[u8], plaintext: &[u8]) -> Result<Vec<u8>
 mod tests {
     use super::*;
 
+    /// Bug: 98
     #[test]
     fn a_long_password_cycles_over_twenty_bytes() {
         let nonce = b"01234567890123456789";
@@ -44,6 +45,8 @@ mod tests {
         assert_eq!(out[36], b'6');
     }
 
+    /// The padding hashes with SHA-1, as servers do.
+    /// Bug: 99
     #[cfg(feature = "client")]
     #[test]
     fn the_holder_of_the_key_reads_it() {

@@ -153,6 +153,7 @@ fn ed25519_and_parsec_take_challenges_of_their_length_only() {
     assert!(e.more(&salt, &bare.context()).err().unwrap().to_string().contains("client_nonce"));
 }
 
+/// Bug: 100
 #[test]
 fn no_password_is_an_empty_answer() {
     for (plugin, answer) in [(Plugin::NativePassword, &[][..]), (Plugin::CachingSha2, &[]), (Plugin::Sha256, &[0])] {

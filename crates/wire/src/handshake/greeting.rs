@@ -129,6 +129,7 @@ mod tests {
         assert_eq!(HandshakeV10::parse(&greeting().encode()).unwrap(), greeting());
     }
 
+    /// Bug: 101, 102
     #[test]
     fn no_prefix_panics_and_short_ones_are_errors() {
         let bytes = greeting().encode();

@@ -211,4 +211,22 @@ mod tests {
         let e = server_public_key(std::path::Path::new("/nowhere/key.pem")).unwrap_err();
         assert!(e.to_string().contains("/nowhere/key.pem"), "{e}");
     }
+
+    /// Made by `openssl x509 -req -signkey`, which writes version 1 where there are no extensions.
+    const VERSION_1: &str = "-----BEGIN CERTIFICATE-----\n\
+        MIIBFTCBvQIUWDUIHqrxhRsMOa6H+Ebza6kPWfEwCgYIKoZIzj0EAwIwDTELMAkG\n\
+        A1UEAwwCdjEwIBcNMjYxMjAxMDA1MTA4WhgPMjEyNjExMDcwMDUxMDhaMA0xCzAJ\n\
+        BgNVBAMMAnYxMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEgKONee8ARTR5EraY\n\
+        7Y6itotzs1GZ0FssWwyEP80dT/3B/zekrlzDIJYq4yhVFQDN6xUlx+ZIFvNeV6SM\n\
+        szbGNzAKBggqhkjOPQQDAgNHADBEAiB1O9mRWYvtDLeSSTHAl7VQ0Vj62/Dcg+/R\n\
+        Vkvhm8aZowIgfpWSgTGMvfkjTBTBqZXwlajVlEnXYHkZUwhO6JHcSpc=\n\
+        -----END CERTIFICATE-----\n";
+
+    /// Bug: 111
+    #[test]
+    fn a_certificate_of_version_1_is_told_by_its_name() {
+        let der = CertificateDer::from_pem_slice(VERSION_1.as_bytes()).unwrap();
+        let e = ParsedCertificate::try_from(&der).err().unwrap();
+        assert!(why(&e).contains("X.509 version 1"), "{e:?}");
+    }
 }
