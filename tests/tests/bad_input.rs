@@ -404,6 +404,7 @@ fn doris_refuses() {
     mended(&rig, server, "bi_doris", &["t"]);
 }
 
+/// Conformance: P2
 #[test]
 fn statements_that_cannot_be_followed_stop_the_run_after_what_came_before() {
     let Some(server) = server::shared() else { return };

@@ -200,6 +200,7 @@ fn names_of_other_character_sets_are_converted_or_not_believed() {
     assert_eq!(shown(&classify(&utf8(already, Some(Charset::Latin1)), 0)), "DROP TABLE: größe");
 }
 
+/// Conformance: P2
 #[test]
 fn only_captured_tables_stop() {
     let patterns = TablePatterns::parse(&["shop.*", "!shop.tmp_*", "crm.users"]).unwrap();
