@@ -26,10 +26,10 @@ fn tests_of<'a>(marks: impl Iterator<Item = &'a Mark>) -> String {
     let mut last = "";
     for mark in marks {
         if mark.file == last {
-            let _ = write!(text, ", {}", mark.test);
+            write!(text, ", {}", mark.test).unwrap();
         } else {
             let separator = if text.is_empty() { "" } else { "; " };
-            let _ = write!(text, "{separator}`{}`: {}", mark.file, mark.test);
+            write!(text, "{separator}`{}`: {}", mark.file, mark.test).unwrap();
             last = &mark.file;
         }
     }
@@ -72,7 +72,7 @@ fn conformance_page(marks: &[Mark], missing: &mut Vec<String>) -> String {
             continue;
         };
         let servers = line.servers.join(" | ");
-        let _ = writeln!(page, "| {} | {} | {servers} | {} |", line.id, escaped(line.requirement), escaped(&cell));
+        writeln!(page, "| {} | {} | {servers} | {} |", line.id, escaped(line.requirement), escaped(&cell)).unwrap();
     }
     page
 }
@@ -91,7 +91,7 @@ fn bugs_page(marks: &[Mark], missing: &mut Vec<String>) -> String {
             continue;
         };
         let [symptom, input, right, cell] = [bug.symptom, bug.input, bug.right, &cell].map(escaped);
-        let _ = writeln!(page, "| {} | {symptom} | {input} | {right} | {cell} |", bug.number);
+        writeln!(page, "| {} | {symptom} | {input} | {right} | {cell} |", bug.number).unwrap();
     }
     page
 }
