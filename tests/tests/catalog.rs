@@ -72,10 +72,10 @@ async fn the_catalog_says_what_the_log_says() {
         }
         assert_eq!(table.schema, schema);
         assert_eq!(table.engine, "InnoDB");
-        table.key_codec().unwrap();
+        table.key_codec(&found.collations).unwrap();
     }
     assert_eq!(found.tables[0].schema.columns[0].name, "my_row_id");
-    let refused = found.tables[1].key_codec().unwrap_err().to_string();
+    let refused = found.tables[1].key_codec(&found.collations).unwrap_err().to_string();
     assert!(refused.starts_with("catalog_types.prefix: key column a is only in the key with"), "{refused}");
 }
 

@@ -1,10 +1,12 @@
 //! The snapshot's statements on a real server: every chunk is an index range scan, and the order of encoded keys is the
 //! server's own.
 
-use millstream_binlog::{Charset, Column, ColumnType, Date, DateTime, TableSchema, Timestamp};
-use millstream_engine::key::{KeyCodec, KeyValue};
+use millstream_binlog::{Charset, Column, ColumnType, ColumnValue, Date, DateTime, TableSchema, Time, Timestamp};
+use millstream_engine::key::{Collations, KeyCodec, KeyValue};
+use millstream_engine::merge::Key;
 use millstream_engine::snapshot::sql::TableSql;
 use millstream_tests::server;
+use millstream_wire::Connection;
 
 const ROWS: usize = 20_000;
 
@@ -68,6 +70,29 @@ const TIMESTAMP: Part = Part(
     "CASE n WHEN 0 THEN '0000-00-00' ELSE '1970-01-01 00:00:01' + INTERVAL n * 12345678 * 1000 MICROSECOND END",
 );
 
+const BIT: Part = Part("BIT(60)", || plain(ColumnType::Bit { bits: 60 }), "n * 57646075230342");
+const TIME: Part = Part(
+    "TIME(6)",
+    || plain(ColumnType::Time { fsp: 6 }),
+    "CASE n WHEN 0 THEN '-838:59:59' WHEN 1 THEN '838:59:59' ELSE SEC_TO_TIME((n - 10000) * 301.000001) END",
+);
+const YEAR: Part = Part("YEAR", || plain(ColumnType::Year), "IF(n % 200 = 0, 0, 1901 + n % 200)");
+/// Labels in another order than their numbers, and the error value 0.
+const ENUM: Part = Part(
+    "ENUM('z','y','x','a','b','c','7','1')",
+    || plain(ColumnType::Enum { labels: labels(&["z", "y", "x", "a", "b", "c", "7", "1"]), bytes: 1 }),
+    "n % 9",
+);
+const SET: Part = Part(
+    "SET('z','y','x','a','b','c')",
+    || plain(ColumnType::Set { labels: labels(&["z", "y", "x", "a", "b", "c"]), bytes: 1 }),
+    "n % 64",
+);
+
+fn labels(labels: &[&str]) -> std::sync::Arc<[String]> {
+    labels.iter().map(|l| (*l).to_owned()).collect()
+}
+
 /// The server's text of a key part: hexadecimal for strings.
 fn shown(name: &str, ty: &ColumnType) -> String {
     match ty {
@@ -78,6 +103,7 @@ fn shown(name: &str, ty: &ColumnType) -> String {
             format!("HEX({name})")
         }
         ColumnType::Timestamp { .. } => format!("UNIX_TIMESTAMP({name})"),
+        ColumnType::Bit { .. } | ColumnType::Enum { .. } | ColumnType::Set { .. } => format!("{name} + 0"),
         _ => name.to_owned(),
     }
 }
@@ -104,6 +130,21 @@ fn value(text: &str, column: &Column) -> KeyValue {
             let (seconds, millis) = text.split_once('.').unwrap();
             let micros = millis.parse::<u32>().unwrap() * 1000;
             KeyValue::Timestamp(Timestamp { seconds: seconds.parse().unwrap(), micros })
+        }
+        ColumnType::Bit { .. } => KeyValue::Bit(text.parse().unwrap()),
+        ColumnType::Year => KeyValue::Year(text.parse().unwrap()),
+        ColumnType::Enum { .. } => KeyValue::Enum(text.parse().unwrap()),
+        ColumnType::Set { .. } => KeyValue::Set(text.parse().unwrap()),
+        ColumnType::Time { .. } => {
+            let (negative, clock) = text.strip_prefix('-').map_or((false, text), |clock| (true, clock));
+            let numbers: Vec<u32> = clock.split([':', '.']).map(|n| n.parse().unwrap()).collect();
+            KeyValue::Time(Time {
+                negative,
+                hours: u16::try_from(numbers[0]).unwrap(),
+                minutes: u8::try_from(numbers[1]).unwrap(),
+                seconds: u8::try_from(numbers[2]).unwrap(),
+                micros: numbers[3],
+            })
         }
         ColumnType::Binary { .. } | ColumnType::VarBinary { .. } => KeyValue::Bytes(bytes()),
         _ => KeyValue::Text { bytes: bytes(), charset: column.charset },
@@ -137,9 +178,8 @@ fn check(name: &str, parts: &[Part]) {
     assert_eq!(rows.len(), ROWS, "{name}");
     server.sql(&format!("ANALYZE TABLE snapshot_sql.{name}"));
 
-    let label = |labels: &[&str]| labels.iter().map(|l| (*l).to_owned()).collect::<Vec<String>>().into();
-    let e = ColumnType::Enum { labels: label(&["x", "y", "z"]), bytes: 1 };
-    let s = ColumnType::Set { labels: label(&["a", "b", "c"]), bytes: 1 };
+    let e = ColumnType::Enum { labels: labels(&["x", "y", "z"]), bytes: 1 };
+    let s = ColumnType::Set { labels: labels(&["a", "b", "c"]), bytes: 1 };
     let key_columns = columns.clone();
     for (name, ty) in [("e", e), ("s", s), ("v", ColumnType::Int { unsigned: false })] {
         columns.push(Column { name: name.to_owned(), ..plain(ty) });
@@ -150,17 +190,17 @@ fn check(name: &str, parts: &[Part]) {
         columns,
         key: (0..parts.len()).collect(),
     };
-    let codec = KeyCodec::new(&schema).unwrap();
+    let codec = KeyCodec::new(&schema, &Collations::default()).unwrap();
     let sql = TableSql::new(&schema, &codec);
 
     // The server's order is the order of the encoded keys.
-    let keys: Vec<Vec<u8>> = rows
+    let keys: Vec<Key> = rows
         .iter()
         .map(|row| {
             let values: Vec<KeyValue> = row.iter().zip(&key_columns).map(|(text, c)| value(text, c)).collect();
             let mut key = Vec::new();
             codec.encode_parts(values.iter().map(KeyValue::as_value), &mut key).unwrap();
-            key
+            key.into()
         })
         .collect();
     for (i, pair) in keys.windows(2).enumerate() {
@@ -169,7 +209,7 @@ fn check(name: &str, parts: &[Part]) {
 
     // Every shape of a chunk is a scan of the primary key's range, without a sort, and holds the rows it should.
     let (low, high) = (7_000, 7_900);
-    let (l, h) = (Some(keys[low].as_slice()), Some(keys[high].as_slice()));
+    let (l, h) = (Some(&keys[low]), Some(&keys[high]));
     for (low, high, access, limit, count) in [
         (None, None, "index", 1_000, 1_000),
         (l, None, "range", 1_000, 1_000),
@@ -187,12 +227,18 @@ fn check(name: &str, parts: &[Part]) {
         assert_eq!(got, [[count.to_string()]], "{text}");
     }
     // The bounds' own rows: the low one is outside, the high one inside. Trailing spaces and invalid dates included.
-    for (i, key) in keys.iter().enumerate().filter(|(i, _)| *i < 40 || i % 997 == 0) {
-        let below = i.checked_sub(1).map(|j| keys[j].as_slice());
-        let text = sql.chunk(below, Some(key), 10).unwrap();
-        let got = server.sql(&format!("{SESSION} SELECT COUNT(*) FROM ({text}) chunk"));
-        assert_eq!(got, [["1"]], "{text}");
-    }
+    let bounds: Vec<String> = keys
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| *i < 40 || i % 997 == 0)
+        .map(|(i, key)| {
+            let text = sql.chunk(i.checked_sub(1).map(|j| &keys[j]), Some(key), 10).unwrap();
+            format!("SELECT COUNT(*), '{i}' FROM ({text}) chunk")
+        })
+        .collect();
+    let got = server.sql(&format!("{SESSION} {}", bounds.join(";")));
+    assert_eq!(got.len(), bounds.len());
+    assert!(got.iter().all(|row| row[0] == "1"), "{name}: {got:?}");
 
     // Dives answer with real keys that cut the table into pieces of about the same size.
     for (text, key) in [(sql.first(), &keys[0]), (sql.last(), &keys[ROWS - 1])] {
@@ -209,13 +255,14 @@ fn check(name: &str, parts: &[Part]) {
 }
 
 /// The one key that a statement selects, encoded.
-fn at(server: &server::Server, text: &str, shown: &[String], columns: &[Column], codec: &KeyCodec) -> Option<Vec<u8>> {
-    let rows = server.sql(&format!("{SESSION} SELECT {} FROM ({text}) one", shown.join(", ")));
+fn at(server: &server::Server, text: &str, shown: &[String], columns: &[Column], codec: &KeyCodec) -> Option<Key> {
+    let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+    let rows = server.sql(&format!("{SESSION} SELECT {} FROM ({text}) one ({})", shown.join(", "), names.join(", ")));
     let row = rows.first()?;
     let values: Vec<KeyValue> = row.iter().zip(columns).map(|(text, c)| value(text, c)).collect();
     let mut key = Vec::new();
     codec.encode_parts(values.iter().map(KeyValue::as_value), &mut key).unwrap();
-    Some(key)
+    Some(key.into())
 }
 
 #[test]
@@ -254,6 +301,21 @@ fn composite_keys() {
 }
 
 #[test]
+fn keys_of_numbers_and_clocks() {
+    check("bits", &[BIT]);
+    check("clock", &[TIME]);
+    check("years", &[YEAR, INT]);
+}
+
+#[test]
+fn enum_and_set_keys() {
+    check("en", &[ENUM, INT]);
+    check("se", &[SET, INT]);
+    check("three_en", &[TENANT, ENUM, INT]);
+    check("last_se", &[INT, ENUM, SET]);
+}
+
+#[test]
 fn enum_and_set_come_as_numbers() {
     let Some(server) = server::shared() else { return };
     let rows = server.sql(
@@ -263,4 +325,127 @@ fn enum_and_set_come_as_numbers() {
          SELECT CAST(`e` AS UNSIGNED), CAST(`s` AS UNSIGNED) FROM t ORDER BY id;",
     );
     assert_eq!(rows, [["1", "5"], ["2", "0"], ["NULL", "NULL"]]);
+}
+
+/// Texts around everything that collations treat in their own ways: case, accents, expansions, contractions, ignorable
+/// characters, what sorts below a space, and spaces at the end.
+const TEXTS: [&str; 44] = [
+    "",
+    " ",
+    "  ",
+    "a",
+    "a ",
+    "a  ",
+    "a\t",
+    "a\n",
+    "a!",
+    "a\u{1}",
+    "A",
+    "A ",
+    "ab",
+    "Ab",
+    "aB",
+    "b",
+    "B",
+    "Z",
+    "z",
+    "1",
+    "10",
+    "2",
+    "-",
+    "_",
+    "~",
+    "a-b",
+    "a b",
+    "\u{e4}",
+    "\u{c4}",
+    "ae",
+    "oe",
+    "\u{f6}",
+    "\u{df}",
+    "ss",
+    "SS",
+    "s",
+    "ch",
+    "cz",
+    "ll",
+    "dz",
+    "\u{e9}t\u{e9}",
+    "\u{1f600}",
+    "\u{65e5}\u{672c}",
+    "\u{fdfa}",
+];
+
+/// What the server's own comparison says about every two texts is what our bytes say, for every collation it has.
+#[test]
+fn weights_order_text_as_every_collation_does() {
+    let Some(server) = server::shared() else { return };
+    let mut session = server.session().unwrap();
+    let hex = |text: &str| text.bytes().map(|b| format!("{b:02x}")).collect::<String>();
+    let texts: Vec<String> = TEXTS.iter().enumerate().map(|(i, t)| format!("({i}, X'{}')", hex(t))).collect();
+    session
+        .sql(&format!(
+            "CREATE DATABASE snapshot_weights; USE snapshot_weights; SET SESSION group_concat_max_len = 1 << 20;
+             CREATE TABLE t (i INT PRIMARY KEY, s VARCHAR(9) CHARACTER SET utf8mb4 NOT NULL); INSERT INTO t VALUES {}",
+            texts.join(", ")
+        ))
+        .unwrap();
+    let collations = session
+        .sql("SELECT ID, COLLATION_NAME, CHARACTER_SET_NAME FROM information_schema.COLLATIONS WHERE COLLATION_NAME <> 'binary'")
+        .unwrap();
+    assert!(collations.len() > 250, "{}", collations.len());
+    let schema = |ids: &[u16]| TableSchema {
+        database: "d".to_owned(),
+        table: "t".to_owned(),
+        columns: ids
+            .iter()
+            .map(|id| Column {
+                name: format!("k{id}"),
+                ..column(ColumnType::VarChar { max_bytes: 40 }, Charset::from_collation(*id).unwrap(), *id)
+            })
+            .collect(),
+        key: (0..ids.len()).collect(),
+    };
+    let ids: Vec<u16> = collations.iter().map(|row| row[0].parse().unwrap()).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let known = runtime.block_on(async {
+        let mut connection = Connection::connect(&server.connect_options("repl")).await.unwrap();
+        Collations::read(&mut connection, [&schema(&ids)]).await.unwrap()
+    });
+    let unhex = |text: &str| -> Vec<u8> {
+        let pairs = text.as_bytes().chunks(2);
+        pairs.map(|p| u8::from_str_radix(core::str::from_utf8(p).unwrap(), 16).unwrap()).collect()
+    };
+    let mut refused = Vec::new();
+    for (row, id) in collations.iter().zip(ids) {
+        let (name, charset) = (&row[1], &row[2]);
+        let Ok(codec) = KeyCodec::new(&schema(&[id]), &known) else {
+            refused.push(name.as_str());
+            continue;
+        };
+        if codec.weighed().next().is_none() {
+            continue;
+        }
+        let text = |of: &str| format!("CONVERT({of} USING {charset}) COLLATE {name}");
+        // What the set does not have became a question mark, which is a text like any other.
+        let weights = session.sql(&format!("SELECT HEX(WEIGHT_STRING({})) FROM t ORDER BY i", text("s"))).unwrap();
+        let compared =
+            format!("SELECT GROUP_CONCAT(STRCMP({}, {}) + 1 ORDER BY a.i, b.i SEPARATOR '')", text("a.s"), text("b.s"));
+        let theirs = session.sql(&format!("{compared} FROM t a, t b")).unwrap();
+        let charset = Charset::from_collation(id).unwrap();
+        let encoded = |weight: &[String]| {
+            let (weight, mut key) = (unhex(&weight[0]), Vec::new());
+            let value = |_| Some(ColumnValue::Text { bytes: b"", charset });
+            codec.encode(value, |_, _| Some(&weight), &mut key).unwrap();
+            key
+        };
+        let ours: Vec<Vec<u8>> = weights.iter().map(|w| encoded(w)).collect();
+        let orders = ours.iter().flat_map(|a| ours.iter().map(move |b| a.cmp(b) as i8 + 1));
+        for (at, (ours, theirs)) in orders.zip(theirs[0][0].bytes()).enumerate() {
+            let (a, b) = (TEXTS[at / TEXTS.len()], TEXTS[at % TEXTS.len()]);
+            assert_eq!(ours, theirs as i8 - 48, "{name}: {a:?} and {b:?}");
+        }
+    }
+    refused.sort_unstable();
+    assert_eq!(refused, ["cp1250_czech_cs", "latin2_czech_cs"]);
 }

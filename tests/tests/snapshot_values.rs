@@ -3,8 +3,8 @@
 use millstream_binlog::event::EventBody;
 use millstream_binlog::{BinlogFile, ColumnValue, DecoderOptions, EventDecoder, RowChange, TableSchema};
 use millstream_doris_sink::{EncodeOptions, InvalidDate, Mode, Op, RowEncoder, RowMeta, TargetTable};
-use millstream_engine::key::KeyCodec;
-use millstream_engine::merge::Covered;
+use millstream_engine::key::{Collations, KeyCodec};
+use millstream_engine::merge::{Covered, Key};
 use millstream_engine::snapshot::reader::{
     ChunkTable, high_watermark, low_watermark, read_chunk, server_uuid, session_setup,
 };
@@ -96,7 +96,7 @@ async fn both_ways_give_the_same_bytes() {
     let mut schema: Option<TableSchema> = None;
     binlog_rows(server, |found, _| schema = Some(found.clone()));
     let schema = schema.unwrap();
-    let codec = KeyCodec::new(&schema).unwrap();
+    let codec = KeyCodec::new(&schema, &Collations::default()).unwrap();
     let sql = TableSql::new(&schema, &codec);
     let table = ChunkTable { schema: &schema, codec: &codec, sql: &sql };
     let chunk = read_chunk(&mut connection, table, None, None, 100, 1 << 30).await.unwrap();
@@ -117,7 +117,7 @@ async fn both_ways_give_the_same_bytes() {
         let mut logged: Vec<(Vec<u8>, String)> = Vec::new();
         binlog_rows(server, |_, values| {
             let mut key = Vec::new();
-            codec.encode(|ordinal| values.get(ordinal).map(|(_, v)| *v), &mut key).unwrap();
+            codec.encode(|ordinal| values.get(ordinal).map(|(_, v)| *v), |_, _| None, &mut key).unwrap();
             let mut out = Vec::new();
             encoder.encode(values.iter().copied(), &meta, &mut out).unwrap();
             logged.push((key, String::from_utf8(out).unwrap()));
@@ -168,13 +168,13 @@ async fn chunks_are_cut_by_rows_by_bytes_and_by_the_end() {
         ],
         key: vec![0],
     };
-    let codec = KeyCodec::new(&schema).unwrap();
+    let codec = KeyCodec::new(&schema, &Collations::default()).unwrap();
     let sql = TableSql::new(&schema, &codec);
     let table = ChunkTable { schema: &schema, codec: &codec, sql: &sql };
     let key = |id: i64| {
         let mut key = Vec::new();
         codec.encode_parts([ColumnValue::Int(id)], &mut key).unwrap();
-        key
+        Key::from(key)
     };
     for (low, high, rows, bytes, want_rows, want_end, abandon) in [
         (None, None, 30, 1 << 20, 30, Some(290), false),
@@ -187,8 +187,8 @@ async fn chunks_are_cut_by_rows_by_bytes_and_by_the_end() {
         (None, None, 1, 1, 1, Some(0), false),
     ] {
         let (low, high) = (low.map(key), high.map(key));
-        let chunk = read_chunk(&mut connection, table, low.as_deref(), high.as_deref(), rows, bytes).await.unwrap();
-        let covered = want_end.map_or(Covered::ToEnd, |id| Covered::UpTo(key(id).into()));
+        let chunk = read_chunk(&mut connection, table, low.as_ref(), high.as_ref(), rows, bytes).await.unwrap();
+        let covered = want_end.map_or(Covered::ToEnd, |id| Covered::UpTo(key(id)));
         assert_eq!((chunk.rows.len(), chunk.covered, chunk.abandon_connection), (want_rows, covered, abandon));
         if chunk.abandon_connection {
             connection = connect(server).await;

@@ -296,8 +296,9 @@ fn empty_tables_one_row_and_rows_of_eight_mebibytes() {
     }
 }
 
-/// A key column's type, and keys in it that are all different.
-const KEYS: [(&str, &[&str]); 17] = [
+/// A key column's type, and keys in it: all different, but for those joined by `=`, which are spellings of one key for the
+/// server and different keys for the sink.
+const KEYS: [(&str, &[&str]); 34] = [
     ("TINYINT", &["-128", "-1", "0", "1", "2", "127"]),
     ("SMALLINT UNSIGNED", &["0", "1", "255", "256", "65535"]),
     ("MEDIUMINT", &["-8388608", "-256", "0", "255", "8388607"]),
@@ -348,36 +349,114 @@ const KEYS: [(&str, &[&str]); 17] = [
         "DECIMAL(20,5)",
         &["-999999999999999.99999", "-1.00001", "-0.00001", "0", "0.00001", "10", "999999999999999.99999"],
     ),
+    ("BIT(64)", &["0", "1", "255", "256", "9223372036854775808", "18446744073709551615"]),
+    ("BIT(1)", &["0", "1"]),
+    ("YEAR", &["0", "1901", "1970", "2000", "2155"]),
+    (
+        "TIME(6)",
+        &["'-838:59:59'", "'-00:00:01'", "'-00:00:00.000001'", "'00:00:00'", "'00:00:00.000001'", "'838:59:59'"],
+    ),
+    ("ENUM('z','y','a','b','1')", &["'z'", "'y'", "'a'", "'b'", "'1'"]),
+    ("SET('z','y','a')", &["''", "'z'", "'y'", "'z,y'", "'a'", "'z,a'", "'z,y,a'"]),
+    (
+        "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci",
+        &[
+            "''",
+            "' '",
+            "'a'='A'='ä'",
+            "'a '='Ä '",
+            "'a\\t'",
+            "'a!'",
+            "'ab'='AB'",
+            "'ß'='ss'='SS'",
+            "'z'",
+            "'\u{1f600}'",
+            "'\u{65e5}\u{672c}'",
+        ],
+    ),
+    (
+        "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_as_cs",
+        &["''", "' '", "'a'", "'A'", "'ä'", "'a '", "'a\\t'", "'a!'", "'ß'", "'ss'", "'\u{1f600}'"],
+    ),
+    (
+        "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+        &["''=' '", "'a'='A'='ä'='a '='A  '", "'a\\t'", "'a!'", "'ab'", "'ß'='s'", "'ss'", "'\u{1f600}'='\u{1f601}'"],
+    ),
+    (
+        "CHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci",
+        &["''", "'a'='A'='ä'", "'a\\t'", "'a!'", "'ab'", "'ß'='ss'='SS'", "'ßa'='ssa'", "'z'", "'\u{1f600}'"],
+    ),
+    (
+        "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_520_ci",
+        &["''=' '", "'a'='A '", "'a\\t'", "'\u{fdfa}'", "'ß'='ss'", "'\u{1f600}'"],
+    ),
+    (
+        "VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_swedish_ci",
+        &["''=' '", "'a'='A'='a '", "'a\\t'", "'ä'='Ä'", "'ö'", "'z'"],
+    ),
+    (
+        "VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_german2_ci",
+        &["'a'='A'", "'ae'='ä'", "'af'", "'ß'='ss'='ss '", "'st'"],
+    ),
+    (
+        "VARCHAR(20) CHARACTER SET gbk COLLATE gbk_chinese_ci",
+        &["''", "'a'='A'", "'a\\t'", "'\u{4e2d}'", "'\u{6587}'", "'a\u{4e2d}'"],
+    ),
+    (
+        "CHAR(20) CHARACTER SET cp932 COLLATE cp932_japanese_ci",
+        &["''", "'a'='A'", "'a\\t'", "'\u{65e5}'", "'\u{672c}a'"],
+    ),
+    (
+        "VARCHAR(20) CHARACTER SET utf16 COLLATE utf16_general_ci",
+        &["''=' '", "'a'='A'='ä'", "'a\\t'", "'\u{65e5}'", "'\u{1f600}'"],
+    ),
+    ("VARCHAR(20) CHARACTER SET cp1251 COLLATE cp1251_bin", &["''=' '", "'a'", "'A'", "'a\\t'", "'ж'", "'Ж'"]),
     ("DECIMAL(3,0)", &["-999", "-10", "-9", "0", "9", "10", "999"]),
 ];
 
-/// Inserts, updates, deletes and key changes over a set of keys.
+/// Inserts, updates, deletes, key changes and new spellings over a set of keys.
 struct Keys {
     name: String,
     /// Each key as its columns' literals.
     keys: Vec<String>,
+    /// Which keys are one for the server.
+    same: Vec<usize>,
     there: Vec<bool>,
     columns: String,
 }
 
 impl Keys {
+    fn new(name: String, keys: &[String], columns: &str) -> Self {
+        let spellings = keys.iter().enumerate().flat_map(|(n, key)| key.split('=').map(move |one| (n, one.to_owned())));
+        let (same, keys): (Vec<usize>, Vec<String>) = spellings.unzip();
+        Self { name, there: vec![false; keys.len()], keys, same, columns: columns.to_owned() }
+    }
+
+    /// The key that is there for the server when `i` is asked for.
+    fn other(&self, i: usize) -> Option<usize> {
+        (0..self.keys.len()).find(|j| self.there[*j] && self.same[*j] == self.same[i])
+    }
+
     fn change(&mut self, rng: &mut fastrand::Rng) -> String {
         let i = rng.usize(0..self.keys.len());
         let j = rng.usize(0..self.keys.len());
-        let Self { name, keys, there, columns } = self;
+        let other = self.other(i);
+        let from = other.unwrap_or(i);
+        let free = self.other(j).is_none_or(|k| k == from);
+        let Self { name, keys, there, columns, .. } = self;
         let (a, b) = (&keys[i], &keys[j]);
-        if !there[i] {
+        if other.is_none() {
             there[i] = true;
             return format!("INSERT INTO {name} ({columns}, v) VALUES ({a}, 0)");
         }
-        if rng.bool() && !there[j] {
-            there[i] = false;
+        if rng.bool() && free {
+            there[from] = false;
             there[j] = true;
             let set: Vec<String> = columns.split(", ").zip(b.split(", ")).map(|(c, v)| format!("{c} = {v}")).collect();
             return format!("UPDATE {name} SET {}, v = v + 1 WHERE ({columns}) = ({a})", set.join(", "));
         }
         if rng.u8(0..3) == 0 {
-            there[i] = false;
+            there[from] = false;
             return format!("DELETE FROM {name} WHERE ({columns}) = ({a})");
         }
         format!("UPDATE {name} SET v = v + 1 WHERE ({columns}) = ({a})")
@@ -394,7 +473,7 @@ fn every_key_type_with_changes_while_the_rows_are_read() {
     for (n, (kind, keys)) in KEYS.iter().enumerate() {
         let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
         session.sql(&format!("CREATE TABLE k{n} (k {kind} NOT NULL PRIMARY KEY, v INT NOT NULL)")).unwrap();
-        tables.push(Keys { name: format!("k{n}"), there: vec![false; keys.len()], keys, columns: "k".to_owned() });
+        tables.push(Keys::new(format!("k{n}"), &keys, "k"));
     }
     // Composites: every part decides somewhere, prefixes are shared, and the key's order is not the columns' order.
     let mut composite = Vec::new();
@@ -413,11 +492,30 @@ fn every_key_type_with_changes_while_the_rows_are_read() {
              b VARCHAR(3) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, PRIMARY KEY (a, b, c, d))",
         )
         .unwrap();
-    let there = vec![false; composite.len()];
-    tables.push(Keys { name: "comp".to_owned(), keys: composite, there, columns: "a, b, c, d".to_owned() });
+    tables.push(Keys::new("comp".to_owned(), &composite, "a, b, c, d"));
+    // The same with parts that the server weighs, lists and counts.
+    let mut mixed = Vec::new();
+    for a in ["'x'", "'y'", "'z'"] {
+        for b in ["''", "'a'", "'a\\t'", "'ß'"] {
+            for c in ["'-00:00:01'", "'12:00:00'"] {
+                for d in ["'a'", "'b '", "'\u{1f600}'"] {
+                    mixed.push(format!("{a}, {b}, {c}, {d}"));
+                }
+            }
+        }
+    }
+    mixed.push("'x', 'A', '01:00:00', 'c'='x', 'ä', '01:00:00', 'C'='x', 'a', '01:00:00', 'c'".to_owned());
+    session
+        .sql(
+            "CREATE TABLE mixed (d VARCHAR(4) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci NOT NULL, v INT NOT NULL, \
+             c TIME NOT NULL, a ENUM('z','y','x') NOT NULL, b VARCHAR(3) CHARACTER SET latin1 COLLATE latin1_german1_ci NOT NULL, \
+             PRIMARY KEY (a, b, c, d))",
+        )
+        .unwrap();
+    tables.push(Keys::new("mixed".to_owned(), &mixed, "a, b, c, d"));
     for table in &mut tables {
         for i in 0..table.keys.len() {
-            if rng.u8(0..4) > 0 {
+            if table.other(i).is_none() && rng.u8(0..4) > 0 {
                 table.there[i] = true;
                 session
                     .sql(&format!("INSERT INTO {} ({}, v) VALUES ({}, 0)", table.name, table.columns, table.keys[i]))

@@ -141,19 +141,31 @@ impl CommitPermit {
     }
 }
 
-/// Key ranges as pairs of hexadecimal bounds, `null` where open.
+/// Key ranges as pairs of hexadecimal bounds, `null` where open; the text of a bound's weighed parts comes after a colon.
 mod range_text {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
     use crate::merge::{Key, KeyRange};
 
-    fn hex(key: &Key) -> String {
+    fn hex(bytes: &[u8]) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digit = |n: u8| DIGITS.get(usize::from(n)).map_or('0', |d| char::from(*d));
-        key.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
+        bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
     }
 
-    fn unhex(text: &str) -> Option<Key> {
+    fn write(key: &Key) -> String {
+        let order = hex(key.order());
+        if key.text().is_empty() { order } else { format!("{order}:{}", hex(key.text())) }
+    }
+
+    fn read(text: &str) -> Option<Key> {
+        match text.split_once(':') {
+            None => unhex(text).map(Key::from),
+            Some((order, text)) => Some(Key::with_text(&unhex(order)?, &unhex(text)?)),
+        }
+    }
+
+    fn unhex(text: &str) -> Option<Vec<u8>> {
         let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
         let digits = digits?;
         let pairs = digits.chunks_exact(2);
@@ -164,14 +176,14 @@ mod range_text {
     }
 
     pub(super) fn serialize<S: Serializer>(ranges: &[KeyRange], to: S) -> Result<S::Ok, S::Error> {
-        let pairs: Vec<_> = ranges.iter().map(|r| (r.lo.as_ref().map(hex), r.hi.as_ref().map(hex))).collect();
+        let pairs: Vec<_> = ranges.iter().map(|r| (r.lo.as_ref().map(write), r.hi.as_ref().map(write))).collect();
         pairs.serialize(to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<KeyRange>, D::Error> {
         let key = |text: Option<String>| match text {
             None => Ok(None),
-            Some(text) => unhex(&text).map(Some).ok_or_else(|| de::Error::custom("a key bound is not hexadecimal")),
+            Some(text) => read(&text).map(Some).ok_or_else(|| de::Error::custom("a key bound is not hexadecimal")),
         };
         Vec::<(Option<String>, Option<String>)>::deserialize(from)?
             .into_iter()
@@ -183,6 +195,7 @@ mod range_text {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::merge::Key;
 
     #[test]
     fn a_state_reads_back_as_it_was_written() {
@@ -190,13 +203,15 @@ mod tests {
             ahead: None,
             done: vec![
                 KeyRange { lo: None, hi: Some(vec![0, 0xff, 0x10].into()) },
-                KeyRange { lo: Some(Box::default()), hi: None },
+                KeyRange { lo: Some(Key::default()), hi: Some(Key::with_text(&[1], b"a")) },
             ],
             may_hold_more: true,
         };
         let text = serde_json::to_string(&state).unwrap();
-        assert_eq!(text, r#"{"done":[[null,"00ff10"],["",null]],"may_hold_more":true}"#);
-        assert_eq!(serde_json::from_str::<TargetState>(&text).unwrap(), state);
+        assert_eq!(text, r#"{"done":[[null,"00ff10"],["","01:61"]],"may_hold_more":true}"#);
+        let again = serde_json::from_str::<TargetState>(&text).unwrap();
+        assert_eq!(again, state);
+        assert_eq!(again.done.last().and_then(|r| r.hi.as_ref()).map(Key::text), Some(&b"a"[..]));
         assert!(serde_json::from_str::<TargetState>(r#"{"done":[["0",null]]}"#).is_err());
     }
 }

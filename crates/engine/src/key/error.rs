@@ -39,10 +39,7 @@ impl fmt::Display for UnsupportedKey {
             Some(column) => write!(f, "{table}: key column {column} {reason}")?,
             None => write!(f, "{table} {reason}")?,
         }
-        f.write_str(
-            "; only keys of integers, DECIMAL, DATE, DATETIME, TIMESTAMP, BINARY, VARBINARY and text with a *_bin \
-             collation are supported: change the key, or exclude the table with \"!",
-        )?;
+        f.write_str(": give the table another primary key, or exclude it with \"!")?;
         write!(f, "{table}\" in source.tables")
     }
 }

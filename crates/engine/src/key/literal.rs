@@ -11,6 +11,9 @@ pub(crate) fn literal(value: &KeyValue) -> String {
         KeyValue::DateTime(v) => quoted(|out| v.write_to(6, out)),
         // The session runs at +00:00.
         KeyValue::Timestamp(v) => quoted(|out| v.write_to(6, out)),
+        KeyValue::Time(v) => quoted(|out| v.write_to(6, out)),
+        KeyValue::Year(v) | KeyValue::Enum(v) => v.to_string(),
+        KeyValue::Bit(v) | KeyValue::Set(v) => v.to_string(),
         KeyValue::Bytes(bytes) => hex(String::new(), bytes),
         // With an introducer a literal takes the column's collation in a comparison instead of the session's.
         KeyValue::Text { bytes, charset } => hex(format!("_{charset} "), bytes),

@@ -9,18 +9,32 @@
 //! | DECIMAL(p,s) | the server's packed form |
 //! | DATE | 4: year, month, day packed |
 //! | DATETIME, TIMESTAMP | 8: packed with microseconds |
+//! | TIME | 8: microseconds, sign bit flipped |
+//! | BIT, YEAR, ENUM, SET | natural width, big endian |
 //! | BINARY(n) | n bytes, padded with zeros |
 //! | VARBINARY, utf8mb4_0900_bin | bytes with `00` as `00 FF`, then `00 00` |
 //! | PAD SPACE `*_bin` | 8-byte segments with a marker each (see `text`) |
+//! | other NO PAD text | the server's weights with `00` as `00 FF`, then `00 00` |
+//! | other PAD SPACE text | the server's weights in segments with a marker each |
+//!
+//! Weights do not tell the text they are of, so a bound keeps it beside its order ([`Key`]).
 
+mod collation;
 mod error;
+mod kind;
 mod literal;
+mod part;
 mod text;
 
-use millstream_binlog::{Charset, Column, ColumnType, ColumnValue, Date, DateTime, Decimal, TableSchema, Timestamp};
+use millstream_binlog::{Charset, ColumnValue, Date, DateTime, TableSchema, Time, Timestamp};
 
+pub use collation::{Collation, Collations};
 pub use error::{KeyError, UnsupportedKey};
+use kind::{Kind, kind};
 pub(crate) use literal::literal;
+use part::{decode_part, encode_part, encode_weight, skip_weight};
+
+use crate::merge::Key;
 
 /// Encodes and decodes the primary key of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,19 +47,6 @@ struct Part {
     ordinal: usize,
     name: String,
     kind: Kind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Int { bytes: u8, unsigned: bool },
-    Decimal { precision: u8, scale: u8, bytes: usize },
-    Date,
-    DateTime,
-    Timestamp,
-    Binary { bytes: usize },
-    VarBinary,
-    NoPad(Charset),
-    Padded(Charset),
 }
 
 /// One part of a decoded key.
@@ -64,6 +65,16 @@ pub enum KeyValue {
     DateTime(DateTime),
     /// TIMESTAMP, UTC.
     Timestamp(Timestamp),
+    /// TIME.
+    Time(Time),
+    /// YEAR.
+    Year(u16),
+    /// BIT(n).
+    Bit(u64),
+    /// ENUM by its number.
+    Enum(u16),
+    /// SET by its bits.
+    Set(u64),
     /// BINARY (padded to its length) and VARBINARY.
     Bytes(Vec<u8>),
     /// Text in the column's character set; without trailing spaces where they do not count.
@@ -86,24 +97,40 @@ impl KeyValue {
             Self::Date(v) => ColumnValue::Date(*v),
             Self::DateTime(v) => ColumnValue::DateTime(*v),
             Self::Timestamp(v) => ColumnValue::Timestamp(*v),
+            Self::Time(v) => ColumnValue::Time(*v),
+            Self::Year(v) => ColumnValue::Year(*v),
+            Self::Bit(v) => ColumnValue::Bit(*v),
+            Self::Enum(v) => ColumnValue::Enum(*v),
+            Self::Set(v) => ColumnValue::Set(*v),
             Self::Bytes(bytes) => ColumnValue::Bytes(bytes),
             Self::Text { bytes, charset } => ColumnValue::Text { bytes, charset: *charset },
         }
     }
 }
 
+/// A part of a key that is ordered by the server's weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WeighedPart {
+    /// Ordinal of its column.
+    pub ordinal: usize,
+    /// Id of its collation.
+    pub collation: u16,
+    /// Its character set.
+    pub charset: Charset,
+}
+
 impl KeyCodec {
-    /// The codec of a table's primary key.
+    /// The codec of a table's primary key. `collations` are those of its text columns whose order only the server knows.
     ///
     /// # Errors
     /// No key, or a column whose order is not known to be reproduced by bytes: named with the reason.
-    pub fn new(table: &TableSchema) -> Result<Self, UnsupportedKey> {
+    pub fn new(table: &TableSchema, collations: &Collations) -> Result<Self, UnsupportedKey> {
         let mut parts = Vec::with_capacity(table.key.len());
         for &ordinal in &table.key {
             let Some(column) = table.columns.get(ordinal) else {
                 return Err(UnsupportedKey::new(table, "?", "is not among the table's columns"));
             };
-            let kind = kind(column).map_err(|reason| UnsupportedKey::new(table, &column.name, reason))?;
+            let kind = kind(column, collations).map_err(|reason| UnsupportedKey::new(table, &column.name, reason))?;
             parts.push(Part { ordinal, name: column.name.clone(), kind });
         }
         if parts.is_empty() {
@@ -122,18 +149,43 @@ impl KeyCodec {
         self.parts.iter().map(|p| p.name.as_str())
     }
 
-    /// Appends a row's key to `out`. `value` gives the value of the column with an ordinal, from either source.
+    /// For each part in key order: its greatest number, if its ranges must be sent as lists of numbers (ENUM and SET, which
+    /// an index orders by number and serves by equality only).
+    pub fn greatest_listed(&self) -> impl ExactSizeIterator<Item = Option<u64>> + '_ {
+        self.parts.iter().map(|p| p.kind.greatest_listed())
+    }
+
+    /// The parts for which weights are needed, in key order.
+    pub fn weighed(&self) -> impl Iterator<Item = WeighedPart> + '_ {
+        self.parts.iter().filter_map(|p| match p.kind {
+            Kind::Weighed { charset, collation, .. } => Some(WeighedPart { ordinal: p.ordinal, collation, charset }),
+            _ => None,
+        })
+    }
+
+    /// Appends a row's key to `out`. `value` gives the value of the column with an ordinal, from either source; `weight` the
+    /// weight of a text in the column of a [`WeighedPart`], by the collation's id.
     ///
     /// # Errors
-    /// A value that is absent, NULL, or not of the column's type; `out` is then as it was.
-    pub fn encode<'v>(
+    /// A value that is absent, NULL, or not of the column's type, or a weight that is missing; `out` is then as it was.
+    pub fn encode<'v, 'w>(
         &self,
         mut value: impl FnMut(usize) -> Option<ColumnValue<'v>>,
+        mut weight: impl FnMut(WeighedPart, &'v [u8]) -> Option<&'w [u8]>,
         out: &mut Vec<u8>,
     ) -> Result<(), KeyError> {
         let start = out.len();
         for part in &self.parts {
-            let encoded = value(part.ordinal).ok_or("is absent").and_then(|v| encode_part(part.kind, v, out));
+            let value = value(part.ordinal).ok_or("is absent");
+            let encoded = value.and_then(|v| match (part.kind, v) {
+                (Kind::Weighed { charset, collation, space }, ColumnValue::Text { bytes, charset: found })
+                    if charset == found =>
+                {
+                    let at = WeighedPart { ordinal: part.ordinal, collation, charset };
+                    encode_weight(weight(at, bytes).ok_or("has no weight")?, space, out)
+                }
+                (kind, v) => encode_part(kind, v, out),
+            });
             if let Err(reason) = encoded {
                 out.truncate(start);
                 return Err(KeyError::new(&part.name, reason));
@@ -142,7 +194,7 @@ impl KeyCodec {
         Ok(())
     }
 
-    /// Appends the key whose parts come in key order.
+    /// Appends the key whose parts come in key order, none of them weighed.
     ///
     /// # Errors
     /// As [`KeyCodec::encode`].
@@ -152,25 +204,50 @@ impl KeyCodec {
         out: &mut Vec<u8>,
     ) -> Result<(), KeyError> {
         let mut values = values.into_iter();
-        self.encode(|_| values.next(), out)
+        self.encode(|_| values.next(), |_, _| None, out)
     }
 
-    /// The parts of an encoded key, in key order.
+    /// The key of a row as a bound: its order as [`KeyCodec::encode`] wrote it, and the texts that name it.
+    pub fn bound<'v>(&self, order: &[u8], mut value: impl FnMut(usize) -> Option<ColumnValue<'v>>) -> Key {
+        let mut texts = Vec::new();
+        for part in self.weighed() {
+            let text = match value(part.ordinal) {
+                Some(ColumnValue::Text { bytes, .. }) => bytes,
+                _ => &[],
+            };
+            // A key column has at most 3072 bytes.
+            texts.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
+            texts.extend_from_slice(text);
+        }
+        Key::with_text(order, &texts)
+    }
+
+    /// The parts of an encoded key, in key order. One with weighed parts must be a [`bound`](Self::bound).
     ///
     /// # Errors
     /// Bytes that this codec did not write.
-    pub fn decode(&self, key: &[u8]) -> Result<Vec<KeyValue>, KeyError> {
-        let mut rest = key;
+    pub fn decode(&self, key: &Key) -> Result<Vec<KeyValue>, KeyError> {
+        let (mut rest, mut texts) = (key.order(), key.text());
         let mut values = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
-            let (value, tail) =
-                decode_part(part.kind, rest).ok_or_else(|| KeyError::new(&part.name, "is not an encoded key"))?;
+            let decoded = match part.kind {
+                Kind::Weighed { charset, space, .. } => skip_weight(rest, space).and_then(|tail| {
+                    let (length, more) = texts.split_first_chunk()?;
+                    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+                    let (bytes, more) = more.split_at_checked(length)?;
+                    texts = more;
+                    Some((KeyValue::Text { bytes: bytes.to_vec(), charset }, tail))
+                }),
+                kind => decode_part(kind, rest),
+            };
+            let (value, tail) = decoded.ok_or_else(|| KeyError::new(&part.name, "is not an encoded key"))?;
             values.push(value);
             rest = tail;
         }
-        match rest {
-            [] => Ok(values),
-            _ => Err(KeyError::new("", "has bytes after its last part")),
+        if rest.is_empty() && texts.is_empty() {
+            Ok(values)
+        } else {
+            Err(KeyError::new("", "has bytes after its last part"))
         }
     }
 
@@ -179,227 +256,9 @@ impl KeyCodec {
     ///
     /// # Errors
     /// Bytes that this codec did not write.
-    pub fn literals(&self, key: &[u8]) -> Result<Vec<String>, KeyError> {
+    pub fn literals(&self, key: &Key) -> Result<Vec<String>, KeyError> {
         Ok(self.decode(key)?.iter().map(literal).collect())
     }
-}
-
-/// MySQL collation ids whose order is the order of bytes.
-const ASCII_BIN: u16 = 65;
-const LATIN1_BIN: u16 = 47;
-const UTF8MB3_BIN: u16 = 83;
-const UTF8MB4_BIN: u16 = 46;
-const UTF8MB4_0900_BIN: u16 = 309;
-const BINARY: u16 = 63;
-
-fn kind(column: &Column) -> Result<Kind, &'static str> {
-    Ok(match &column.ty {
-        ColumnType::TinyInt { unsigned } => Kind::Int { bytes: 1, unsigned: *unsigned },
-        ColumnType::SmallInt { unsigned } => Kind::Int { bytes: 2, unsigned: *unsigned },
-        ColumnType::MediumInt { unsigned } => Kind::Int { bytes: 3, unsigned: *unsigned },
-        ColumnType::Int { unsigned } => Kind::Int { bytes: 4, unsigned: *unsigned },
-        ColumnType::BigInt { unsigned } => Kind::Int { bytes: 8, unsigned: *unsigned },
-        ColumnType::Decimal { precision, scale } => {
-            let mut zero = Vec::new();
-            Decimal::pack(b"0", *precision, *scale, &mut zero).map_err(|_| "has an impossible precision")?;
-            Kind::Decimal { precision: *precision, scale: *scale, bytes: zero.len() }
-        }
-        ColumnType::Date => Kind::Date,
-        ColumnType::DateTime { .. } | ColumnType::OldDateTime { .. } => Kind::DateTime,
-        ColumnType::Timestamp { .. } | ColumnType::OldTimestamp { .. } => Kind::Timestamp,
-        ColumnType::Binary { bytes } => Kind::Binary { bytes: usize::try_from(*bytes).unwrap_or(usize::MAX) },
-        ColumnType::VarBinary { .. } => Kind::VarBinary,
-        ColumnType::Char { .. } | ColumnType::VarChar { .. } => match (column.collation, column.charset) {
-            (ASCII_BIN, Charset::Ascii)
-            | (LATIN1_BIN, Charset::Latin1)
-            | (UTF8MB3_BIN, Charset::Utf8mb3)
-            | (UTF8MB4_BIN, Charset::Utf8mb4) => Kind::Padded(column.charset),
-            (UTF8MB4_0900_BIN, Charset::Utf8mb4) => Kind::NoPad(column.charset),
-            (BINARY, Charset::Binary) => Kind::VarBinary,
-            (0, _) => return Err("is text of an unknown collation"),
-            _ => {
-                return Err("is text whose collation does not sort by bytes (ascii_bin, latin1_bin, utf8mb3_bin, \
-                            utf8mb4_bin and utf8mb4_0900_bin do)");
-            }
-        },
-        ColumnType::Float | ColumnType::Double => return Err("is a floating-point number"),
-        ColumnType::Bit { .. } => return Err("is BIT"),
-        ColumnType::Year => return Err("is YEAR"),
-        ColumnType::Time { .. } | ColumnType::OldTime { .. } => return Err("is TIME"),
-        ColumnType::Enum { .. } => return Err("is ENUM"),
-        ColumnType::Set { .. } => return Err("is SET"),
-        ColumnType::Text { .. } => return Err("is TEXT, of which a key holds a prefix only"),
-        ColumnType::Blob { .. } => return Err("is BLOB, of which a key holds a prefix only"),
-        ColumnType::Json => return Err("is JSON"),
-        ColumnType::Geometry => return Err("is spatial"),
-        ColumnType::Vector | ColumnType::VarVector { .. } => return Err("is VECTOR"),
-        ColumnType::Compressed { .. } => return Err("is COMPRESSED"),
-        ColumnType::Uuid | ColumnType::Inet4 | ColumnType::Inet6 => return Err("is a UUID or a network address"),
-    })
-}
-
-const WRONG_TYPE: &str = "does not have the column's type";
-const OUT_OF_RANGE: &str = "is outside the column's range";
-
-fn encode_part(kind: Kind, value: ColumnValue<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
-    match (kind, value) {
-        (_, ColumnValue::Null) => return Err("is NULL"),
-        (Kind::Int { bytes, unsigned: false }, ColumnValue::Int(v)) => {
-            let shifted = shift_signed(v, bytes).ok_or(OUT_OF_RANGE)?;
-            push_be(shifted, bytes, out);
-        }
-        (Kind::Int { bytes, unsigned: true }, ColumnValue::UInt(v)) => {
-            if bytes < 8 && v >> (u32::from(bytes).saturating_mul(8)) != 0 {
-                return Err(OUT_OF_RANGE);
-            }
-            push_be(v, bytes, out);
-        }
-        (Kind::Decimal { precision, scale, .. }, ColumnValue::DecimalText(text)) => {
-            Decimal::pack(text, precision, scale, out).map_err(|_| OUT_OF_RANGE)?;
-        }
-        (Kind::Decimal { precision, scale, .. }, ColumnValue::Decimal { bytes, precision: p, scale: s }) => {
-            if (p, s) != (precision, scale) {
-                return Err(WRONG_TYPE);
-            }
-            copy_decimal(bytes, precision, scale, out).ok_or(OUT_OF_RANGE)?;
-        }
-        (Kind::Date, ColumnValue::Date(date)) => {
-            out.extend_from_slice(&pack_date(date).ok_or(OUT_OF_RANGE)?.to_be_bytes());
-        }
-        (Kind::DateTime, ColumnValue::DateTime(v)) => {
-            out.extend_from_slice(&pack_datetime(v).ok_or(OUT_OF_RANGE)?.to_be_bytes());
-        }
-        (Kind::Timestamp, ColumnValue::Timestamp(v)) => {
-            if v.seconds >= 1 << 40 || v.micros > 999_999 {
-                return Err(OUT_OF_RANGE);
-            }
-            out.extend_from_slice(&((v.seconds << 24) | u64::from(v.micros)).to_be_bytes());
-        }
-        (Kind::Binary { bytes }, ColumnValue::Bytes(v)) => {
-            let missing = bytes.checked_sub(v.len()).ok_or(OUT_OF_RANGE)?;
-            out.extend_from_slice(v);
-            out.extend(core::iter::repeat_n(0, missing));
-        }
-        (Kind::VarBinary, ColumnValue::Bytes(v)) => text::encode_raw(v, out),
-        (Kind::VarBinary, ColumnValue::Text { bytes, charset: Charset::Binary }) => text::encode_raw(bytes, out),
-        (Kind::NoPad(want), ColumnValue::Text { bytes, charset }) if charset == want => text::encode_raw(bytes, out),
-        (Kind::Padded(want), ColumnValue::Text { bytes, charset }) if charset == want => {
-            text::encode_padded(bytes, out);
-        }
-        _ => return Err(WRONG_TYPE),
-    }
-    Ok(())
-}
-
-fn decode_part(kind: Kind, bytes: &[u8]) -> Option<(KeyValue, &[u8])> {
-    Some(match kind {
-        Kind::Int { bytes: width, unsigned } => {
-            let (head, rest) = bytes.split_at_checked(usize::from(width))?;
-            let raw = head.iter().fold(0_u64, |acc, b| (acc << 8) | u64::from(*b));
-            let value = if unsigned { KeyValue::UInt(raw) } else { KeyValue::Int(unshift_signed(raw, width)) };
-            (value, rest)
-        }
-        Kind::Decimal { precision, scale, bytes: n } => {
-            let (head, rest) = bytes.split_at_checked(n)?;
-            (KeyValue::Decimal(Decimal::new(head, precision, scale)?.to_string()), rest)
-        }
-        Kind::Date => {
-            let (head, rest) = bytes.split_first_chunk()?;
-            (KeyValue::Date(unpack_date(u64::from(u32::from_be_bytes(*head)))?), rest)
-        }
-        Kind::DateTime => {
-            let (head, rest) = bytes.split_first_chunk()?;
-            (KeyValue::DateTime(unpack_datetime(u64::from_be_bytes(*head))?), rest)
-        }
-        Kind::Timestamp => {
-            let (head, rest) = bytes.split_first_chunk()?;
-            let raw = u64::from_be_bytes(*head);
-            let micros = u32::try_from(raw & 0xff_ffff).ok().filter(|m| *m <= 999_999)?;
-            (KeyValue::Timestamp(Timestamp { seconds: raw >> 24, micros }), rest)
-        }
-        Kind::Binary { bytes: n } => {
-            let (head, rest) = bytes.split_at_checked(n)?;
-            (KeyValue::Bytes(head.to_vec()), rest)
-        }
-        Kind::VarBinary => {
-            let (value, rest) = text::decode_raw(bytes)?;
-            (KeyValue::Bytes(value), rest)
-        }
-        Kind::NoPad(charset) => {
-            let (bytes, rest) = text::decode_raw(bytes)?;
-            (KeyValue::Text { bytes, charset }, rest)
-        }
-        Kind::Padded(charset) => {
-            let (bytes, rest) = text::decode_padded(bytes)?;
-            (KeyValue::Text { bytes, charset }, rest)
-        }
-    })
-}
-
-/// A packed DECIMAL as it is, but for a negative zero, which becomes the zero that it equals.
-fn copy_decimal(packed: &[u8], precision: u8, scale: u8, out: &mut Vec<u8>) -> Option<()> {
-    Decimal::new(packed, precision, scale)?;
-    match packed.split_first() {
-        Some((0x7f, rest)) if rest.iter().all(|b| *b == 0xff) => {
-            out.push(0x80);
-            out.extend(rest.iter().map(|_| 0));
-        }
-        _ => out.extend_from_slice(packed),
-    }
-    Some(())
-}
-
-/// The lowest `bytes` bytes of `v`, big endian.
-fn push_be(v: u64, bytes: u8, out: &mut Vec<u8>) {
-    let all = v.to_be_bytes();
-    out.extend(all.iter().skip(all.len().saturating_sub(usize::from(bytes))));
-}
-
-/// A signed integer of `bytes` bytes moved up by half its range; None if it does not fit.
-fn shift_signed(v: i64, bytes: u8) -> Option<u64> {
-    let half = 1_i128 << u32::from(bytes).saturating_mul(8).saturating_sub(1);
-    let shifted = i128::from(v).checked_add(half)?;
-    (shifted < half.checked_mul(2)?).then(|| u64::try_from(shifted).ok()).flatten()
-}
-
-fn unshift_signed(raw: u64, bytes: u8) -> i64 {
-    let half = 1_i128 << u32::from(bytes).saturating_mul(8).saturating_sub(1);
-    i64::try_from(i128::from(raw).saturating_sub(half)).unwrap_or(i64::MAX)
-}
-
-/// year, month and day in 23 bits, each part in its own field so that zero parts sort where the server sorts them.
-fn pack_date(Date { year, month, day }: Date) -> Option<u32> {
-    if year > 9999 || month > 12 || day > 31 {
-        return None;
-    }
-    Some((u32::from(year) << 9) | (u32::from(month) << 5) | u32::from(day))
-}
-
-fn unpack_date(raw: u64) -> Option<Date> {
-    let year = u16::try_from(raw >> 9).ok().filter(|y| *y <= 9999)?;
-    let month = u8::try_from((raw >> 5) & 15).ok().filter(|m| *m <= 12)?;
-    let day = u8::try_from(raw & 31).ok()?;
-    Some(Date { year, month, day })
-}
-
-fn pack_datetime(v: DateTime) -> Option<u64> {
-    let date = u64::from(pack_date(v.date)?);
-    if v.hour > 23 || v.minute > 59 || v.second > 59 || v.micros > 999_999 {
-        return None;
-    }
-    let time = (u64::from(v.hour) << 12) | (u64::from(v.minute) << 6) | u64::from(v.second);
-    Some((date << 41) | (time << 24) | u64::from(v.micros))
-}
-
-fn unpack_datetime(raw: u64) -> Option<DateTime> {
-    let small = |shift: u32, mask: u64, max: u8| u8::try_from((raw >> shift) & mask).ok().filter(|v| *v <= max);
-    Some(DateTime {
-        date: unpack_date(raw >> 41)?,
-        hour: small(36, 31, 23)?,
-        minute: small(30, 63, 59)?,
-        second: small(24, 63, 59)?,
-        micros: u32::try_from(raw & 0xff_ffff).ok().filter(|m| *m <= 999_999)?,
-    })
 }
 
 #[cfg(test)]

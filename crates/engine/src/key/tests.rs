@@ -2,6 +2,8 @@ use core::cmp::Ordering;
 
 use proptest::prelude::*;
 
+use millstream_binlog::{Column, ColumnType};
+
 use super::*;
 
 fn column(name: &str, ty: ColumnType, charset: Charset, collation: u16) -> Column {
@@ -17,8 +19,21 @@ fn table(columns: Vec<Column>) -> TableSchema {
     TableSchema { database: "d".to_owned(), table: "t".to_owned(), columns, key }
 }
 
+/// One of each padding: weights of one byte, of two, and of two without padding.
+fn collations() -> Collations {
+    let mut collations = Collations::default();
+    collations.insert(8, Collation::new("latin1_swedish_ci", Some(b" ")).unwrap());
+    collations.insert(45, Collation::new("utf8mb4_general_ci", Some(b"\0 ")).unwrap());
+    collations.insert(255, Collation::new("utf8mb4_0900_ai_ci", None).unwrap());
+    collations
+}
+
+fn key(order: &[u8]) -> Key {
+    order.into()
+}
+
 fn codec(columns: Vec<Column>) -> KeyCodec {
-    KeyCodec::new(&table(columns)).unwrap()
+    KeyCodec::new(&table(columns), &collations()).unwrap()
 }
 
 fn encoded(codec: &KeyCodec, values: &[ColumnValue<'_>]) -> Vec<u8> {
@@ -47,6 +62,23 @@ fn decimal_text(n: i128) -> String {
     format!("{sign}{}.{:04}", n / 10_000, n % 10_000)
 }
 
+/// Microseconds of a TIME(6).
+fn times() -> impl Strategy<Value = i64> {
+    -3_020_399_000_000..=3_020_399_000_000_i64
+}
+
+fn time(micros: i64) -> Time {
+    let (rest, negative) = (micros.unsigned_abs(), micros < 0);
+    let part = |unit: u64, count: u64| u32::try_from(rest / unit % count).unwrap();
+    Time {
+        negative,
+        hours: u16::try_from(rest / 3_600_000_000).unwrap(),
+        minutes: part(60_000_000, 60) as u8,
+        seconds: part(1_000_000, 60) as u8,
+        micros: part(1, 1_000_000),
+    }
+}
+
 fn short_bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop::sample::select(vec![0, 1, 32, 97, 255]), 0..12)
 }
@@ -67,12 +99,12 @@ proptest! {
             let (ea, eb) = (encoded(&signed, &[ColumnValue::Int(a)]), encoded(&signed, &[ColumnValue::Int(b)]));
             prop_assert_eq!(ea.cmp(&eb), a.cmp(&b));
             prop_assert_eq!(ea.len(), bytes);
-            prop_assert_eq!(signed.decode(&ea).unwrap(), vec![KeyValue::Int(a)]);
+            prop_assert_eq!(signed.decode(&key(&ea)).unwrap(), vec![KeyValue::Int(a)]);
             let unsigned = codec(vec![plain("k", make(true))]);
             let (c, d) = (c >> shift, d >> shift);
             let (ec, ed) = (encoded(&unsigned, &[ColumnValue::UInt(c)]), encoded(&unsigned, &[ColumnValue::UInt(d)]));
             prop_assert_eq!(ec.cmp(&ed), c.cmp(&d));
-            prop_assert_eq!(unsigned.decode(&ec).unwrap(), vec![KeyValue::UInt(c)]);
+            prop_assert_eq!(unsigned.decode(&key(&ec)).unwrap(), vec![KeyValue::UInt(c)]);
         }
     }
 
@@ -83,7 +115,7 @@ proptest! {
         let ea = encoded(&codec, &[ColumnValue::DecimalText(ta.as_bytes())]);
         let eb = encoded(&codec, &[ColumnValue::DecimalText(tb.as_bytes())]);
         prop_assert_eq!(ea.cmp(&eb), a.cmp(&b));
-        prop_assert_eq!(codec.decode(&ea).unwrap(), vec![KeyValue::Decimal(ta)]);
+        prop_assert_eq!(codec.decode(&key(&ea)).unwrap(), vec![KeyValue::Decimal(ta)]);
         // The packed form is the server's own, so what the log carries encodes to the same bytes.
         let packed = ColumnValue::Decimal { bytes: &ea, precision: 24, scale: 4 };
         prop_assert_eq!(encoded(&codec, &[packed]), ea);
@@ -94,17 +126,39 @@ proptest! {
         let date = codec(vec![plain("k", ColumnType::Date)]);
         let (x, y) = (encoded(&date, &[ColumnValue::Date(a.date)]), encoded(&date, &[ColumnValue::Date(b.date)]));
         prop_assert_eq!(x.cmp(&y), a.date.cmp(&b.date));
-        prop_assert_eq!(date.decode(&x).unwrap(), vec![KeyValue::Date(a.date)]);
+        prop_assert_eq!(date.decode(&key(&x)).unwrap(), vec![KeyValue::Date(a.date)]);
         let datetime = codec(vec![plain("k", ColumnType::DateTime { fsp: 6 })]);
         let (x, y) = (encoded(&datetime, &[ColumnValue::DateTime(a)]), encoded(&datetime, &[ColumnValue::DateTime(b)]));
         prop_assert_eq!(x.cmp(&y), a.cmp(&b));
-        prop_assert_eq!(datetime.decode(&x).unwrap(), vec![KeyValue::DateTime(a)]);
+        prop_assert_eq!(datetime.decode(&key(&x)).unwrap(), vec![KeyValue::DateTime(a)]);
         let stamp = codec(vec![plain("k", ColumnType::Timestamp { fsp: 6 })]);
         let a = Timestamp { seconds: s, micros: a.micros };
         let b = Timestamp { seconds: t, micros: b.micros };
         let (x, y) = (encoded(&stamp, &[ColumnValue::Timestamp(a)]), encoded(&stamp, &[ColumnValue::Timestamp(b)]));
         prop_assert_eq!(x.cmp(&y), a.cmp(&b));
-        prop_assert_eq!(stamp.decode(&x).unwrap(), vec![KeyValue::Timestamp(a)]);
+        prop_assert_eq!(stamp.decode(&key(&x)).unwrap(), vec![KeyValue::Timestamp(a)]);
+    }
+
+    #[test]
+    fn small_numbers_and_clocks_order(
+        a in any::<u16>(), b in any::<u16>(), c in any::<u64>(), d in any::<u64>(), t in times(), u in times(),
+    ) {
+        let labels: std::sync::Arc<[String]> = vec![String::new(); 4096].into();
+        let (e, f) = (a % 4097, b % 4097);
+        let set = ColumnType::Set { labels: vec![String::new(); 12].into(), bytes: 2 };
+        for (ty, x, y, order) in [
+            (ColumnType::Year, KeyValue::Year(a), KeyValue::Year(b), a.cmp(&b)),
+            (ColumnType::Enum { labels, bytes: 2 }, KeyValue::Enum(e), KeyValue::Enum(f), e.cmp(&f)),
+            (set, KeyValue::Set(u64::from(a % 4096)), KeyValue::Set(u64::from(b % 4096)), (a % 4096).cmp(&(b % 4096))),
+            (ColumnType::Bit { bits: 64 }, KeyValue::Bit(c), KeyValue::Bit(d), c.cmp(&d)),
+            (ColumnType::Bit { bits: 9 }, KeyValue::Bit(c >> 55), KeyValue::Bit(d >> 55), (c >> 55).cmp(&(d >> 55))),
+            (ColumnType::Time { fsp: 6 }, KeyValue::Time(time(t)), KeyValue::Time(time(u)), t.cmp(&u)),
+        ] {
+            let codec = codec(vec![plain("k", ty)]);
+            let (ex, ey) = (encoded(&codec, &[x.as_value()]), encoded(&codec, &[y.as_value()]));
+            prop_assert_eq!(ex.cmp(&ey), order, "{:?} {:?}", x, y);
+            prop_assert_eq!(codec.decode(&key(&ex)).unwrap(), vec![x]);
+        }
     }
 
     #[test]
@@ -127,7 +181,7 @@ proptest! {
         let padded = |s: &[u8]| s.iter().copied().chain(core::iter::repeat(b' ')).take(12).collect::<Vec<u8>>();
         let want = padded(&a.0).cmp(&padded(&b.0)).then_with(|| a.1.cmp(&b.1)).then_with(|| a.2.cmp(&b.2));
         prop_assert_eq!(values(&a).cmp(&values(&b)), want);
-        let decoded = codec.decode(&values(&a)).unwrap();
+        let decoded = codec.decode(&key(&values(&a))).unwrap();
         let again: Vec<ColumnValue<'_>> = decoded.iter().map(KeyValue::as_value).collect();
         prop_assert_eq!(encoded(&codec, &again), values(&a));
     }
@@ -140,10 +194,13 @@ proptest! {
             ColumnType::Timestamp { fsp: 0 },
             ColumnType::Decimal { precision: 11, scale: 10 },
             ColumnType::VarBinary { max_bytes: 9 },
+            ColumnType::Time { fsp: 0 },
+            ColumnType::Enum { labels: vec![String::new(); 3].into(), bytes: 1 },
+            ColumnType::Set { labels: vec![String::new(); 3].into(), bytes: 1 },
         ] {
             let codec = codec(vec![plain("k", ty)]);
-            if let Ok(values) = codec.decode(&bytes) {
-                let _ = codec.literals(&bytes).unwrap();
+            if let Ok(values) = codec.decode(&key(&bytes)) {
+                let _ = codec.literals(&key(&bytes)).unwrap();
                 let values: Vec<ColumnValue<'_>> = values.iter().map(KeyValue::as_value).collect();
                 let mut again = Vec::new();
                 drop(codec.encode_parts(values, &mut again));
@@ -158,7 +215,7 @@ fn binary_is_padded_to_its_length_from_either_source() {
     // The log strips trailing zeros, a result row does not.
     assert_eq!(encoded(&codec, &[ColumnValue::Bytes(&[7])]), [7, 0, 0, 0]);
     assert_eq!(encoded(&codec, &[ColumnValue::Bytes(&[7, 0, 0, 0])]), [7, 0, 0, 0]);
-    assert_eq!(codec.literals(&[7, 0, 0, 0]).unwrap(), ["X'07000000'"]);
+    assert_eq!(codec.literals(&key(&[7, 0, 0, 0])).unwrap(), ["X'07000000'"]);
     assert!(codec.encode_parts([ColumnValue::Bytes(&[1, 2, 3, 4, 5])], &mut Vec::new()).is_err());
 }
 
@@ -197,26 +254,28 @@ fn unsupported_keys_are_named_with_their_reason() {
     let varchar = ColumnType::VarChar { max_bytes: 40 };
     for (column, want) in [
         (plain("k", ColumnType::Float), "key column k is a floating-point number"),
-        (plain("k", ColumnType::Bit { bits: 3 }), "key column k is BIT"),
-        (plain("k", ColumnType::Year), "key column k is YEAR"),
-        (plain("k", ColumnType::Time { fsp: 0 }), "key column k is TIME"),
+        (plain("k", ColumnType::Double), "key column k is a floating-point number"),
+        (
+            plain("k", ColumnType::Set { labels: vec![String::new(); 13].into(), bytes: 2 }),
+            "key column k is a SET of more",
+        ),
         (plain("k", ColumnType::Text { length_bytes: 2 }), "key column k is TEXT"),
         (
-            column("k", varchar.clone(), Charset::Utf8mb4, 255),
-            "key column k is text whose collation does not sort by bytes",
+            column("k", varchar.clone(), Charset::Utf8mb4, 256),
+            "key column k is text of a collation that has no plain weights",
         ),
-        (column("k", varchar, Charset::Utf8mb4, 0), "key column k is text of an unknown collation"),
+        (column("k", varchar, Charset::Utf8mb4, 0), "key column k is text of a collation that has no plain weights"),
     ] {
-        let e = KeyCodec::new(&table(vec![column])).unwrap_err();
+        let e = KeyCodec::new(&table(vec![column]), &collations()).unwrap_err();
         assert!(e.to_string().starts_with(&format!("d.t: {want}")), "{e}");
         assert!(e.to_string().contains("\"!d.t\" in source.tables"));
         assert_eq!((e.table(), e.column()), ("d.t", Some("k")));
     }
     let mut none = table(vec![plain("k", ColumnType::Date)]);
     none.key.clear();
-    assert!(KeyCodec::new(&none).unwrap_err().to_string().starts_with("d.t has no primary key"));
+    assert!(KeyCodec::new(&none, &collations()).unwrap_err().to_string().starts_with("d.t has no primary key"));
     none.key = vec![5];
-    assert!(KeyCodec::new(&none).is_err());
+    assert!(KeyCodec::new(&none, &collations()).is_err());
 }
 
 #[test]
@@ -230,5 +289,47 @@ fn a_negative_zero_is_zero() {
     ] {
         assert_eq!(encoded(&codec, &[value]), [0x80, 0]);
     }
-    assert_eq!(codec.literals(&[0x7f, 0xfe]).unwrap(), ["-0.01"]);
+    assert_eq!(codec.literals(&key(&[0x7f, 0xfe])).unwrap(), ["-0.01"]);
+}
+
+#[test]
+fn weighed_text_orders_by_its_weights_and_keeps_its_spelling() {
+    let varchar = || ColumnType::VarChar { max_bytes: 40 };
+    // Capitals stand for weights: letters of both cases weigh the same.
+    let weight = |text: &[u8], wide: bool| -> Vec<u8> {
+        text.to_ascii_uppercase().into_iter().flat_map(|b| if wide { vec![0, b] } else { vec![b] }).collect()
+    };
+    for (collation, charset, wide, pads) in
+        [(8, Charset::Latin1, false, true), (45, Charset::Utf8mb4, true, true), (255, Charset::Utf8mb4, true, false)]
+    {
+        let codec =
+            codec(vec![column("k", varchar(), charset, collation), plain("n", ColumnType::TinyInt { unsigned: true })]);
+        let encode = |text: &'static [u8], n| {
+            let value =
+                move |i| Some(if i == 0 { ColumnValue::Text { bytes: text, charset } } else { ColumnValue::UInt(n) });
+            let (mut out, weight) = (Vec::new(), weight(text, wide));
+            codec.encode(value, |_, _| Some(&weight), &mut out).unwrap();
+            codec.bound(&out, value)
+        };
+        let mut sorted: Vec<&[u8]> = vec![b"", b"a\t", b"a", b"A!", b"ab", b"b\0", b"b"];
+        if !pads {
+            sorted = vec![b"", b"a", b"a\t", b"A!", b"ab", b"b", b"b\0"];
+        }
+        for pair in sorted.windows(2) {
+            assert!(encode(pair[0], 255) < encode(pair[1], 0), "{collation} {pair:?}");
+        }
+        assert_eq!(encode(b"a", 1), encode(b"A", 1));
+        assert_eq!(encode(b"a", 1) == encode(b"a  ", 1), pads, "{collation}");
+        let bound = encode(b"a'", 7);
+        let want = [KeyValue::Text { bytes: b"a'".to_vec(), charset }, KeyValue::UInt(7)];
+        assert_eq!(codec.decode(&bound).unwrap(), want);
+        assert_eq!(codec.literals(&bound).unwrap(), [format!("_{charset} X'6127'"), "7".to_owned()]);
+        // Without its text a bound cannot be named.
+        assert!(codec.decode(&key(&bound)).is_err());
+        let unweighed =
+            codec.encode_parts([ColumnValue::Text { bytes: b"a", charset }, ColumnValue::UInt(1)], &mut Vec::new());
+        assert_eq!(unweighed.unwrap_err().to_string(), "key column k has no weight");
+        assert_eq!(codec.weighed().map(|w| (w.ordinal, w.collation)).collect::<Vec<_>>(), [(0, collation)]);
+    }
+    assert_eq!(Collation::new("odd", Some(b"")), None);
 }

@@ -59,7 +59,7 @@ fn event() -> Vec<u8> {
 #[test]
 fn keys_and_verdicts_take_no_allocation() {
     let (schema, raw) = (schema(), event());
-    let codec = KeyCodec::new(&schema).unwrap();
+    let codec = KeyCodec::new(&schema, &crate::key::Collations::default()).unwrap();
     let mut decoder = EventDecoder::new(DecoderOptions::default());
     let EventBody::Rows(rows) = decoder.decode(&raw).unwrap().body else { panic!() };
     let keys: Vec<Key> = rows
@@ -67,7 +67,7 @@ fn keys_and_verdicts_take_no_allocation() {
         .map(|change| {
             let RowChange::Insert(row) = change.unwrap() else { panic!() };
             let mut key = Vec::new();
-            codec.encode(|i| row.value(i), &mut key).unwrap();
+            codec.encode(|i| row.value(i), |_, _| None, &mut key).unwrap();
             key.into()
         })
         .collect();
@@ -100,7 +100,7 @@ fn keys_and_verdicts_take_no_allocation() {
             for (change, ordinal) in rows.rows(&schema).zip(0..) {
                 let RowChange::Insert(row) = change.unwrap() else { panic!() };
                 key.clear();
-                codec.encode(|i| row.value(i), &mut key).unwrap();
+                codec.encode(|i| row.value(i), |_, _| None, &mut key).unwrap();
                 let verdict = merge.change(table, &key, ordinal, kind, || ((), 8));
                 let slot = match verdict {
                     Verdict::Emit => 0,

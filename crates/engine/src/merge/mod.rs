@@ -11,6 +11,7 @@
 //! The rules and why each is needed: `docs/exactly-once.md`.
 
 mod chunk;
+mod key;
 mod ranges;
 mod rules;
 
@@ -20,7 +21,8 @@ use millstream_binlog::{Gtid, GtidSet, Position};
 
 pub use chunk::ChangeKind;
 use chunk::{Chunk, Judged};
-pub use ranges::{Key, KeyRange, RangeSet, RangeState, Watermark};
+pub use key::Key;
+pub use ranges::{KeyRange, RangeSet, RangeState, Watermark};
 pub use rules::{Broken, Rules};
 
 use crate::delivery::{Coordinate, TargetState};
@@ -194,6 +196,15 @@ impl<R> Merge<R> {
         self.tables.get(&table).is_some_and(|t| t.ranges.is_live())
     }
 
+    /// Whether a change's key decides what becomes of it: not while the table is one Unread or one Done range. Without need
+    /// any key will do for [`Merge::change`].
+    #[must_use]
+    pub fn needs_key(&self, table: TableId) -> bool {
+        self.tables.get(&table).is_some_and(|t| {
+            t.ranges.len() > 1 || t.ranges.iter().any(|(_, state)| matches!(state, RangeState::Reading(_)))
+        })
+    }
+
     /// Whether changes outside of Done ranges are emitted too.
     #[must_use]
     pub fn keeps_emitting(&self, table: TableId) -> bool {
@@ -256,7 +267,7 @@ impl<R> Merge<R> {
     }
 
     /// Puts a bound into an Unread range, so that two workers can share it. `false` if the key is not in one.
-    pub fn cut(&mut self, table: TableId, key: &[u8]) -> bool {
+    pub fn cut(&mut self, table: TableId, key: &Key) -> bool {
         let Some(t) = self.tables.get_mut(&table) else { return false };
         let unread = *t.ranges.state(key) == RangeState::Unread;
         if unread {
@@ -264,7 +275,7 @@ impl<R> Merge<R> {
         } else if !self.rules.hold(Broken::CutUnreadOnly) {
             let hi = t.ranges.iter().find(|(r, s)| r.contains(key) && matches!(s, RangeState::Reading(_)));
             let Some((range, _)) = hi else { return false };
-            t.ranges.assign(&KeyRange { lo: Some(key.into()), hi: range.hi }, RangeState::Unread);
+            t.ranges.assign(&KeyRange { lo: Some(key.clone()), hi: range.hi }, RangeState::Unread);
         }
         unread
     }

@@ -2,10 +2,7 @@
 
 use millstream_binlog::{Gtid, GtidSet, Position};
 
-use super::ChunkId;
-
-/// A whole primary key as order-preserving bytes (`crate::key`).
-pub type Key = Box<[u8]>;
+use super::{ChunkId, Key};
 
 /// Keys above `lo` up to and including `hi`; `None` is open.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -139,13 +136,13 @@ impl RangeSet {
     }
 
     /// Puts a bound at `key` without changing any state.
-    pub fn cut(&mut self, key: &[u8]) {
+    pub fn cut(&mut self, key: &Key) {
         let i = self.index(key);
         let Some(range) = self.ranges.get(i) else { return };
-        if range.hi.as_deref() == Some(key) {
+        if range.hi.as_ref() == Some(key) {
             return;
         }
-        let low = Range { hi: Some(key.into()), state: range.state.clone() };
+        let low = Range { hi: Some(key.clone()), state: range.state.clone() };
         self.ranges.insert(i, low);
     }
 
@@ -224,8 +221,8 @@ mod tests {
     #[test]
     fn a_cut_changes_no_state_and_survives() {
         let mut set = RangeSet::whole(RangeState::Unread);
-        set.cut(&[7]);
-        set.cut(&[7]);
+        set.cut(&k(7));
+        set.cut(&k(7));
         assert_eq!(set.matching(|s| *s == RangeState::Unread), [range(None, Some(7)), range(Some(7), None)]);
         set.assign(&range(None, Some(7)), RangeState::Reading(ChunkId(1)));
         set.release(ChunkId(1), &RangeState::Unread);

@@ -42,7 +42,7 @@ fn open_all(merge: &mut Merge<u32>) -> Opening {
 }
 
 fn key(k: u8) -> Key {
-    [k].into()
+    Key::from([k])
 }
 
 #[test]
@@ -132,4 +132,24 @@ fn a_table_cannot_be_cut_inside_two_transactions_at_once() {
     assert_eq!(place, Coordinate { gtids: set([1, 2, 4]), partial: Some(Partial { gtid: gtid(3), rows: 1 }) });
     m.begin(gtid(3));
     assert!(m.may_cut(T));
+}
+
+#[test]
+fn spellings_of_a_key_are_one_key_and_bounds_keep_theirs() {
+    let mut m = merge();
+    assert!(!m.needs_key(T), "all of it is Unread");
+    let bound = Key::with_text(&[5], b"e");
+    assert!(m.cut(T, &bound) && m.needs_key(T));
+    let unread = m.unread(T);
+    assert_eq!(unread.first().and_then(|r| r.hi.as_ref()).map(Key::text), Some(&b"e"[..]));
+    let chunk = m.open(T, unread.into_iter().next().unwrap()).unwrap().chunk;
+    assert!(m.fence(chunk, set([1])));
+    // The last row is the bound itself in another spelling: nothing is left of the range.
+    assert!(m.read(chunk, vec![(key(5), 1)], Covered::UpTo(Key::with_text(&[5], b"E")), at(10)));
+    assert_eq!(m.unread(T), [KeyRange { lo: Some(bound), hi: None }]);
+    transaction(&mut m, 2, &[(5, None), (5, Some(2))]);
+    assert_eq!(m.entry().unwrap().rows, [(key(5), 2)]);
+    let chunk = m.open(T, m.unread(T).remove(0)).unwrap().chunk;
+    assert!(m.fence(chunk, set([1, 2])) && m.read(chunk, Vec::new(), Covered::ToEnd, at(20)));
+    assert!(m.entry().is_some() && m.is_live(T) && !m.needs_key(T));
 }

@@ -11,6 +11,8 @@ mod progress;
 mod report;
 mod sink;
 mod start;
+mod weigher;
+mod weights;
 mod workers;
 
 use std::time::{Duration, Instant};

@@ -13,7 +13,6 @@ use crate::merge::{ChunkId, Covered, Key, KeyRange, TableId};
 use crate::snapshot::ReadError;
 use crate::snapshot::reader::{self, ChunkRows, ChunkTable};
 use crate::snapshot::sql::TableSql;
-use crate::snapshot::values::convert;
 
 /// What a table is read by.
 #[derive(Debug)]
@@ -21,6 +20,12 @@ pub(super) struct Access {
     pub(super) schema: Arc<TableSchema>,
     pub(super) codec: KeyCodec,
     pub(super) sql: TableSql,
+}
+
+impl Access {
+    fn table(&self) -> ChunkTable<'_> {
+        ChunkTable { schema: &self.schema, codec: &self.codec, sql: &self.sql }
+    }
 }
 
 /// What a reader has to do.
@@ -60,6 +65,31 @@ pub(super) enum Failure {
     OtherServer(String),
     /// Rows that cannot be understood.
     Data(String),
+}
+
+impl Failure {
+    /// Whether the same job may succeed later on the same server.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            Self::Wire(e) => e.is_retryable() || e.is_connect() || e.is_transport(),
+            Self::Read(e) => e.connection().is_some_and(|e| e.is_retryable() || e.is_transport()),
+            Self::OtherServer(_) | Self::Data(_) => false,
+        }
+    }
+}
+
+impl core::fmt::Display for Failure {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Wire(e) => e.fmt(f),
+            Self::Read(e) => match e.connection() {
+                Some(cause) => write!(f, "{e}: {cause}"),
+                None => e.fmt(f),
+            },
+            Self::OtherServer(uuid) => write!(f, "the source answered as another server ({uuid})"),
+            Self::Data(text) => f.write_str(text),
+        }
+    }
 }
 
 /// The readers.
@@ -172,8 +202,8 @@ impl Reader {
                     tokio::time::sleep(pause).await;
                     pause = pause.saturating_mul(2).min(Duration::from_millis(100));
                 };
-                let table = ChunkTable { schema: &access.schema, codec: &access.codec, sql: &access.sql };
-                let (low, high) = (range.lo.as_deref(), range.hi.as_deref());
+                let table = access.table();
+                let (low, high) = (range.lo.as_ref(), range.hi.as_ref());
                 let read =
                     reader::read_chunk(&mut connection, table, low, high, rows, bytes).await.map_err(Failure::Read)?;
                 if read.abandon_connection {
@@ -218,24 +248,6 @@ async fn cut_points(
     Ok(keys)
 }
 
-/// The key that a statement selects, if any.
 async fn key(connection: &mut Connection, access: &Access, sql: &str) -> Result<Option<Key>, Failure> {
-    let statement = connection.prepare(sql).await.map_err(Failure::Wire)?;
-    let mut rows = connection.execute_statement(&statement, &[]).await.map_err(Failure::Wire)?;
-    let mut found = None;
-    while let Some(row) = rows.next().await.map_err(Failure::Wire)? {
-        let unclear =
-            || Failure::Data(format!("a key of {}.{} cannot be read", access.schema.database, access.schema.table));
-        let mut values = Vec::new();
-        for (ordinal, value) in access.codec.ordinals().zip(row.values()) {
-            let column = access.schema.columns.get(ordinal).ok_or_else(unclear)?;
-            let value = value.map_err(|_| unclear())?;
-            values.push(convert(column, value).ok_or_else(unclear)?);
-        }
-        let mut key = Vec::new();
-        access.codec.encode_parts(values, &mut key).map_err(|e| Failure::Data(e.to_string()))?;
-        found = Some(key.into());
-    }
-    connection.close_statement(statement).await.map_err(Failure::Wire)?;
-    Ok(found)
+    reader::read_key(connection, access.table(), sql).await.map_err(Failure::Read)
 }

@@ -160,7 +160,7 @@ async fn examine(config: &Config, connection: &mut Connection, found: &mut Findi
     ));
     for table in &catalog.tables {
         let (database, name) = (&table.schema.database, &table.schema.table);
-        if let Err(e) = table.key_codec() {
+        if let Err(e) = table.key_codec(&catalog.collations) {
             found.problems.push(e.to_string());
         }
         if !table.engine.eq_ignore_ascii_case("InnoDB") {

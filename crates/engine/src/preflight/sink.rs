@@ -32,9 +32,10 @@ pub(super) async fn doris(
 ) {
     let mut targets = Vec::new();
     for Plan { table, target } in plans {
-        let Some(table) = catalog.and_then(|c| c.tables.get(*table)) else { continue };
+        let Some(catalog) = catalog else { continue };
+        let Some(table) = catalog.tables.get(*table) else { continue };
         // Refused already; what another target would do about its key is no help.
-        if table.key_codec().is_err() {
+        if table.key_codec(&catalog.collations).is_err() {
             continue;
         }
         let mode = match target.mode {

@@ -8,7 +8,7 @@ use millstream_wire::{Connection, ResultSet};
 
 use super::column_type::{ColumnRow, column};
 use crate::config::{NameCase, TablePatterns};
-use crate::key::{KeyCodec, UnsupportedKey};
+use crate::key::{Collations, KeyCodec, UnsupportedKey};
 use crate::snapshot::sql::quoted;
 
 /// What is captured now.
@@ -18,6 +18,8 @@ pub struct Catalog {
     pub case: NameCase,
     /// The tables, by database and name.
     pub tables: Vec<CatalogTable>,
+    /// The collations of their keys, as far as only the server knows their order.
+    pub collations: Collations,
     /// What is odd but no reason to stop: patterns that match nothing, views that were left out.
     pub warnings: Vec<String>,
 }
@@ -38,10 +40,10 @@ impl CatalogTable {
     ///
     /// # Errors
     /// No key, or one whose order is not known to be reproduced by bytes.
-    pub fn key_codec(&self) -> Result<KeyCodec, UnsupportedKey> {
+    pub fn key_codec(&self, collations: &Collations) -> Result<KeyCodec, UnsupportedKey> {
         match &self.prefix_column {
             Some(column) => Err(UnsupportedKey::prefix(&self.schema, column)),
-            None => KeyCodec::new(&self.schema),
+            None => KeyCodec::new(&self.schema, collations),
         }
     }
 }
@@ -142,16 +144,17 @@ pub async fn read(connection: &mut Connection, patterns: &TablePatterns) -> Resu
         })
         .collect();
     let Selection { chosen, mut problems, warnings } = select(patterns, case, &listed);
-    let collations = collations(connection).await?;
-    let mut tables = Vec::new();
+    let ids = collations(connection).await?;
+    let mut tables: Vec<CatalogTable> = Vec::new();
     for listed in chosen {
-        match table(connection, listed, &collations).await? {
+        match table(connection, listed, &ids).await? {
             Ok(table) => tables.push(table),
             Err(mut found) => problems.append(&mut found),
         }
     }
     if problems.is_empty() {
-        Ok(Catalog { case, tables, warnings })
+        let collations = Collations::read(connection, tables.iter().map(|t| &t.schema)).await?;
+        Ok(Catalog { case, tables, collations, warnings })
     } else {
         Err(CatalogError(Box::new(Kind::Tables(problems))))
     }

@@ -17,7 +17,7 @@ enum Kind {
 
 impl ReadError {
     #[cold]
-    pub(super) fn wire(during: &'static str, source: millstream_wire::Error) -> Self {
+    pub(crate) fn wire(during: &'static str, source: millstream_wire::Error) -> Self {
         Self(Box::new(Kind::Wire { during, source }))
     }
 

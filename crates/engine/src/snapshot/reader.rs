@@ -1,12 +1,12 @@
 //! The thin side of the snapshot: sessions, watermarks and chunks over a connection.
 
-use millstream_binlog::{GtidSet, Position, TableSchema, Uuid};
+use millstream_binlog::{ColumnValue, GtidSet, Position, TableSchema, Uuid};
 use millstream_wire::statements::{self, Ask};
-use millstream_wire::{Connection, Row};
+use millstream_wire::{Connection, Row, Value};
 
 use super::ReadError;
 use super::sql::TableSql;
-use super::values::{Mismatch, select_values};
+use super::values::{Mismatch, convert, select_values};
 use crate::key::KeyCodec;
 use crate::merge::{Covered, Key};
 
@@ -15,7 +15,9 @@ use crate::merge::{Covered, Key};
 const SETUP: [&str; 3] = [
     "SET SESSION character_set_results = NULL, time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES', autocommit = 1",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
-    "SET SESSION sql_select_limit = 18446744073709551615, max_execution_time = 0",
+    // Without a limit of its memory the optimizer never takes a long list of ENUM numbers for a scan of the whole table.
+    "SET SESSION /*!50709 range_optimizer_max_mem_size = 0, */ sql_select_limit = 18446744073709551615, \
+     max_execution_time = 0",
 ];
 
 /// Makes a connection a chunk session.
@@ -108,8 +110,8 @@ pub struct ChunkTable<'t> {
 pub async fn read_chunk(
     connection: &mut Connection,
     table: ChunkTable<'_>,
-    low: Option<&[u8]>,
-    high: Option<&[u8]>,
+    low: Option<&Key>,
+    high: Option<&Key>,
     limit_rows: u64,
     limit_bytes: usize,
 ) -> Result<ChunkRows, ReadError> {
@@ -127,7 +129,9 @@ pub async fn read_chunk(
         key.clear();
         encode_key(schema, codec, &row, &mut key)?;
         let above = rows.last().map_or(low, |(last, _)| Some(last));
-        if above.is_some_and(|above| *above >= *key) || high.is_some_and(|high| *high < *key) {
+        if above.is_some_and(|above| above.order() >= key.as_slice())
+            || high.is_some_and(|high| high.order() < key.as_slice())
+        {
             return Err(ReadError::order(name()));
         }
         bytes = bytes.saturating_add(row.packet().len()).saturating_add(key.len()).saturating_add(ROW_OVERHEAD);
@@ -139,7 +143,10 @@ pub async fn read_chunk(
     }
     let full = u64::try_from(rows.len()).unwrap_or(u64::MAX) >= limit_rows;
     let covered = match rows.last() {
-        Some((last, _)) if full || cut_by_bytes => Covered::UpTo(last.clone()),
+        Some((last, row)) if full || cut_by_bytes => {
+            let parts = KeyParts::of(schema, row).ok();
+            Covered::UpTo(codec.bound(last, |ordinal| parts.as_ref().and_then(|p| p.get(ordinal))))
+        }
         _ => Covered::ToEnd,
     };
     // After the last row that was asked for only the end of the result is left.
@@ -157,17 +164,77 @@ const MAX_KEY_COLUMNS: usize = 16;
 /// error.
 fn encode_key(schema: &TableSchema, codec: &KeyCodec, row: &Row, key: &mut Vec<u8>) -> Result<(), ReadError> {
     let name = || format!("{}.{}", schema.database, schema.table);
-    let mut parts = [None; MAX_KEY_COLUMNS];
-    for (ordinal, value) in select_values(schema, row).enumerate() {
-        let value = value.map_err(|Mismatch { ordinal, what }| {
-            ReadError::value(name(), schema.columns.get(ordinal).map_or("", |c| c.name.as_str()), what)
-        })?;
-        for (slot, part) in parts.iter_mut().zip(&schema.key) {
-            if *part == ordinal {
-                *slot = Some(value);
+    let parts = KeyParts::of(schema, row).map_err(|Mismatch { ordinal, what }| {
+        ReadError::value(name(), schema.columns.get(ordinal).map_or("", |c| c.name.as_str()), what)
+    })?;
+    let mut weights = row.values().skip(schema.columns.len());
+    let weight = |_, _: &[u8]| match weights.next() {
+        Some(Ok(Value::Bytes(weight))) => Some(weight),
+        _ => None,
+    };
+    codec.encode(|ordinal| parts.get(ordinal), weight, key).map_err(|e| ReadError::key(name(), e))
+}
+
+/// The values of a row's key columns.
+struct KeyParts<'r> {
+    key: &'r [usize],
+    values: [Option<ColumnValue<'r>>; MAX_KEY_COLUMNS],
+}
+
+impl<'r> KeyParts<'r> {
+    fn of(schema: &'r TableSchema, row: &'r Row) -> Result<Self, Mismatch> {
+        let mut parts = Self { key: &schema.key, values: [None; MAX_KEY_COLUMNS] };
+        for (ordinal, value) in select_values(schema, row).enumerate() {
+            let value = value?;
+            for (slot, part) in parts.values.iter_mut().zip(parts.key) {
+                if *part == ordinal {
+                    *slot = Some(value);
+                }
             }
         }
+        Ok(parts)
     }
-    let value = |ordinal: usize| parts.iter().zip(&schema.key).find(|(_, k)| **k == ordinal).and_then(|(v, _)| *v);
-    codec.encode(value, key).map_err(|e| ReadError::key(name(), e))
+
+    fn get(&self, ordinal: usize) -> Option<ColumnValue<'r>> {
+        self.values.iter().zip(self.key).find(|(_, k)| **k == ordinal).and_then(|(v, _)| *v)
+    }
+}
+
+/// The key that a statement of [`TableSql::first`], [`TableSql::last`] or a dive selects, as a bound; `None` without a row.
+///
+/// # Errors
+/// As [`read_chunk`].
+pub async fn read_key(
+    connection: &mut Connection,
+    table: ChunkTable<'_>,
+    statement: &str,
+) -> Result<Option<Key>, ReadError> {
+    const DURING: &str = "looking for a key";
+    let ChunkTable { schema, codec, .. } = table;
+    let name = || format!("{}.{}", schema.database, schema.table);
+    let statement = connection.prepare(statement).await.map_err(|e| ReadError::wire(DURING, e))?;
+    let mut rows = connection.execute_statement(&statement, &[]).await.map_err(|e| ReadError::wire(DURING, e))?;
+    let mut found = None;
+    while let Some(row) = rows.next().await.map_err(|e| ReadError::wire(DURING, e))? {
+        let mut parts: Vec<(usize, ColumnValue<'_>)> = Vec::new();
+        for (ordinal, value) in codec.ordinals().zip(row.values()) {
+            let column = schema.columns.get(ordinal);
+            let part = column.zip(value.ok()).and_then(|(column, value)| convert(column, value));
+            let part = part.ok_or_else(|| {
+                ReadError::value(name(), column.map_or("", |c| c.name.as_str()), "its value does not have its type")
+            })?;
+            parts.push((ordinal, part));
+        }
+        let mut weights = row.values().skip(codec.ordinals().len());
+        let weight = |_, _: &[u8]| match weights.next() {
+            Some(Ok(Value::Bytes(weight))) => Some(weight),
+            _ => None,
+        };
+        let value = |ordinal: usize| parts.iter().find(|(i, _)| *i == ordinal).map(|(_, v)| *v);
+        let mut order = Vec::new();
+        codec.encode(value, weight, &mut order).map_err(|e| ReadError::key(name(), e))?;
+        found = Some(codec.bound(&order, value));
+    }
+    connection.close_statement(statement).await.map_err(|e| ReadError::wire(DURING, e))?;
+    Ok(found)
 }

@@ -1,11 +1,13 @@
 //! The statements of a snapshot, as text. Every one is a scan of a primary key range in key order, which a test checks
-//! with EXPLAIN on a real server: row constructors are not (design 3.1), so comparisons of composite keys are expanded.
+//! with EXPLAIN on a real server: row constructors are not, so comparisons of composite keys are expanded, and a range of
+//! ENUM or SET is not, so it is sent as the list of its numbers.
 
 use core::fmt::Write as _;
 
 use millstream_binlog::{ColumnType, TableSchema};
 
 use crate::key::{KeyCodec, KeyError, KeyValue};
+use crate::merge::Key;
 
 /// Builds the statements of one table. Bounds are encoded keys of the same codec.
 #[derive(Clone, Debug)]
@@ -15,6 +17,8 @@ pub struct TableSql {
     key: Vec<String>,
     ascending: String,
     descending: String,
+    /// The key columns as they are selected.
+    selected_key: String,
     codec: KeyCodec,
 }
 
@@ -31,40 +35,49 @@ impl TableSql {
     pub fn new(table: &TableSchema, codec: &KeyCodec) -> Self {
         let key: Vec<String> = codec.names().map(quoted).collect();
         let descending: Vec<String> = key.iter().map(|k| format!("{k} DESC")).collect();
-        let columns: Vec<String> = table.columns.iter().map(|c| selected(&c.name, &c.ty)).collect();
+        let of_key = codec.ordinals().filter_map(|i| table.columns.get(i));
+        let weighed = codec.weighed().filter_map(|w| table.columns.get(w.ordinal));
+        let weights: Vec<String> = weighed.map(|c| format!("WEIGHT_STRING({})", quoted(&c.name))).collect();
+        let with_weights = |mut list: Vec<String>| {
+            list.extend(weights.iter().cloned());
+            list
+        };
+        let selected_key = with_weights(of_key.map(|c| selected(&c.name, &c.ty)).collect());
+        let columns = with_weights(table.columns.iter().map(|c| selected(&c.name, &c.ty)).collect());
         Self {
             table: format!("{}.{}", quoted(&table.database), quoted(&table.table)),
             columns: columns.join(", "),
             ascending: key.join(", "),
             descending: descending.join(", "),
             key,
+            selected_key: selected_key.join(", "),
             codec: codec.clone(),
         }
     }
 
     /// The rows of (low, high], in key order, at most `limit`: all columns in ordinal order, ENUM and SET as their
-    /// numbers. A missing bound is no bound.
+    /// numbers, then the weights of the key's text. A missing bound is no bound.
     ///
     /// # Errors
     /// A bound that is not a key of this table.
-    pub fn chunk(&self, low: Option<&[u8]>, high: Option<&[u8]>, limit: u64) -> Result<String, KeyError> {
+    pub fn chunk(&self, low: Option<&Key>, high: Option<&Key>, limit: u64) -> Result<String, KeyError> {
         let Self { table, columns, ascending, .. } = self;
         let range = self.range(low, high)?;
         Ok(format!("SELECT {columns} FROM {table} FORCE INDEX (PRIMARY){range} ORDER BY {ascending} LIMIT {limit}"))
     }
 
-    /// The key columns of the first row.
+    /// The key columns of the first row, then the weights of its text.
     #[must_use]
     pub fn first(&self) -> String {
-        let Self { table, ascending, .. } = self;
-        format!("SELECT {ascending} FROM {table} FORCE INDEX (PRIMARY) ORDER BY {ascending} LIMIT 1")
+        let Self { table, selected_key, ascending, .. } = self;
+        format!("SELECT {selected_key} FROM {table} FORCE INDEX (PRIMARY) ORDER BY {ascending} LIMIT 1")
     }
 
-    /// The key columns of the last row.
+    /// The key columns of the last row, then the weights of its text.
     #[must_use]
     pub fn last(&self) -> String {
-        let Self { table, ascending, descending, .. } = self;
-        format!("SELECT {ascending} FROM {table} FORCE INDEX (PRIMARY) ORDER BY {descending} LIMIT 1")
+        let Self { table, selected_key, descending, .. } = self;
+        format!("SELECT {selected_key} FROM {table} FORCE INDEX (PRIMARY) ORDER BY {descending} LIMIT 1")
     }
 
     /// Looks for up to `parts - 1` keys that cut (low, high] into about equal stretches of values. Interpolates in the
@@ -73,8 +86,8 @@ impl TableSql {
     ///
     /// # Errors
     /// A bound that is not a key of this table.
-    pub fn dives(&self, low: &[u8], high: &[u8], parts: usize) -> Result<Vec<Dive>, KeyError> {
-        let Self { table, ascending, key, .. } = self;
+    pub fn dives(&self, low: &Key, high: &Key, parts: usize) -> Result<Vec<Dive>, KeyError> {
+        let Self { table, selected_key, ascending, key, .. } = self;
         let (low_values, high_values) = (self.codec.decode(low)?, self.codec.decode(high)?);
         let literals = self.codec.literals(low)?;
         let Some(at) = low_values.iter().zip(&high_values).position(|(a, b)| a != b) else { return Ok(Vec::new()) };
@@ -90,7 +103,7 @@ impl TableSql {
         Ok(points
             .map(|point| Dive {
                 sql: format!(
-                    "SELECT {ascending} FROM {table} FORCE INDEX (PRIMARY) WHERE {prefix}{column} >= {} ORDER BY \
+                    "SELECT {selected_key} FROM {table} FORCE INDEX (PRIMARY) WHERE {prefix}{column} >= {} ORDER BY \
                      {ascending} LIMIT 1",
                     crate::key::literal(&point)
                 ),
@@ -98,31 +111,67 @@ impl TableSql {
             .collect())
     }
 
-    fn range(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<String, KeyError> {
-        let low = low.map(|key| self.codec.literals(key)).transpose()?;
-        let high = high.map(|key| self.codec.literals(key)).transpose()?;
-        let above = low.map(|literals| expanded(&self.key, &literals, ">", ">"));
-        let below = high.map(|literals| expanded(&self.key, &literals, "<", "<="));
+    fn range(&self, low: Option<&Key>, high: Option<&Key>) -> Result<String, KeyError> {
+        let above = low.map(|key| self.codec.decode(key)).transpose()?.map(|low| self.compared(&low, Side::Above));
+        let below = high.map(|key| self.codec.decode(key)).transpose()?.map(|high| self.compared(&high, Side::UpTo));
         Ok(match (above, below) {
             (None, None) => String::new(),
             (Some(one), None) | (None, Some(one)) => format!(" WHERE {one}"),
             (Some(above), Some(below)) => format!(" WHERE ({above}) AND ({below})"),
         })
     }
+
+    /// `(a, b) > (1, 2)` as `a > 1 OR (a = 1 AND b > 2)`, and `(a, b) <= (1, 2)` likewise.
+    fn compared(&self, bound: &[KeyValue], side: Side) -> String {
+        let mut terms: Vec<String> = Vec::new();
+        let mut equal = String::new();
+        let listed = self.codec.greatest_listed();
+        for (i, ((column, value), greatest)) in self.key.iter().zip(bound).zip(listed).enumerate() {
+            let last = i.saturating_add(1) == self.key.len();
+            if let Some(term) = comparison(column, value, side, last, greatest) {
+                terms.push(if i == 0 { term } else { format!("({equal}{term})") });
+            }
+            // Writing to a String cannot fail.
+            write!(equal, "{column} = {} AND ", crate::key::literal(value)).unwrap_or_default();
+        }
+        if terms.is_empty() { "FALSE".to_owned() } else { terms.join(" OR ") }
+    }
 }
 
-/// `(a, b) > (1, 2)` as `a > 1 OR (a = 1 AND b > 2)`; the last column is compared with `last`.
-fn expanded(key: &[String], literals: &[String], op: &str, last: &str) -> String {
-    let mut text = String::new();
-    let mut equal = String::new();
-    for (i, (column, literal)) in key.iter().zip(literals).enumerate() {
-        let op = if i.saturating_add(1) == key.len() { last } else { op };
-        let (before, open, close) = if i == 0 { ("", "", "") } else { (" OR ", "(", ")") };
-        // Writing to a String cannot fail.
-        write!(text, "{before}{open}{equal}{column} {op} {literal}{close}").unwrap_or_default();
-        write!(equal, "{column} = {literal} AND ").unwrap_or_default();
+/// On which side of a bound keys are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Above,
+    UpTo,
+}
+
+/// One column beyond its part of a bound, or at it when it is the last part of an upper bound. `None` when no value can be.
+fn comparison(column: &str, value: &KeyValue, side: Side, last: bool, greatest: Option<u64>) -> Option<String> {
+    let at = match value {
+        KeyValue::Enum(v) => Some(u64::from(*v)),
+        KeyValue::Set(v) => Some(*v),
+        _ => None,
+    };
+    let (Some(at), Some(greatest)) = (at, greatest) else {
+        let op = match (side, last) {
+            (Side::Above, _) => ">",
+            (Side::UpTo, false) => "<",
+            (Side::UpTo, true) => "<=",
+        };
+        return Some(format!("{column} {op} {}", crate::key::literal(value)));
+    };
+    let (first, end) = match (side, last) {
+        (Side::Above, _) => (at.checked_add(1)?, greatest),
+        (Side::UpTo, false) => (0, at.checked_sub(1)?),
+        (Side::UpTo, true) => (0, at),
+    };
+    let mut numbers = (first..=end).map(|n| n.to_string());
+    let mut list = numbers.next()?;
+    for n in numbers {
+        list.push(',');
+        list.push_str(&n);
     }
-    text
+    Some(format!("{column} IN ({list})"))
 }
 
 /// A column of the select list. ENUM and SET come as numbers: a label would need the server's own spelling of it.
@@ -193,18 +242,18 @@ mod tests {
                 column("a", ColumnType::Int { unsigned: false }),
                 column("b", ColumnType::VarBinary { max_bytes: 16 }),
                 column("c", ColumnType::TinyInt { unsigned: true }),
-                column("e", ColumnType::Enum { labels: ["x".to_owned()].into(), bytes: 1 }),
+                column("e", ColumnType::Enum { labels: ["x", "y", "z"].map(str::to_owned).into(), bytes: 1 }),
             ],
             key,
         };
-        let codec = KeyCodec::new(&schema).unwrap();
+        let codec = KeyCodec::new(&schema, &crate::key::Collations::default()).unwrap();
         (schema, codec)
     }
 
-    fn key(codec: &KeyCodec, values: &[ColumnValue<'_>]) -> Vec<u8> {
+    fn key(codec: &KeyCodec, values: &[ColumnValue<'_>]) -> Key {
         let mut out = Vec::new();
         codec.encode_parts(values.iter().copied(), &mut out).unwrap();
-        out
+        out.into()
     }
 
     #[test]
@@ -221,10 +270,10 @@ mod tests {
             (None, Some(&high), " WHERE `a` <= 7"),
             (Some(&low), Some(&high), " WHERE (`a` > -5) AND (`a` <= 7)"),
         ] {
-            let got = sql.chunk(low.map(Vec::as_slice), high.map(Vec::as_slice), 10).unwrap();
+            let got = sql.chunk(low, high, 10).unwrap();
             assert_eq!(got, format!("{list}{condition} {order}"));
         }
-        assert!(sql.chunk(Some(b"x"), None, 1).is_err());
+        assert!(sql.chunk(Some(&b"x"[..].into()), None, 1).is_err());
     }
 
     #[test]
@@ -245,11 +294,33 @@ mod tests {
     }
 
     #[test]
+    fn ranges_of_an_enum_are_lists() {
+        let (schema, codec) = table(vec![2, 3, 0]);
+        let sql = TableSql::new(&schema, &codec);
+        let bound = |e| key(&codec, &[ColumnValue::UInt(1), ColumnValue::Enum(e), ColumnValue::Int(3)]);
+        let of = |low: Option<u16>, high: Option<u16>| {
+            let (low, high) = (low.map(bound), high.map(bound));
+            let text = sql.chunk(low.as_ref(), high.as_ref(), 1).unwrap();
+            text.split(" WHERE ").nth(1).unwrap().split(" ORDER").next().unwrap().to_owned()
+        };
+        assert_eq!(of(Some(0), None), "`c` > 1 OR (`c` = 1 AND `e` IN (1,2,3)) OR (`c` = 1 AND `e` = 0 AND `a` > 3)");
+        assert_eq!(of(Some(3), None), "`c` > 1 OR (`c` = 1 AND `e` = 3 AND `a` > 3)");
+        assert_eq!(of(None, Some(2)), "`c` < 1 OR (`c` = 1 AND `e` IN (0,1)) OR (`c` = 1 AND `e` = 2 AND `a` <= 3)");
+        assert_eq!(of(None, Some(0)), "`c` < 1 OR (`c` = 1 AND `e` = 0 AND `a` <= 3)");
+        let (schema, codec) = table(vec![3]);
+        let sql = TableSql::new(&schema, &codec);
+        let last = key(&codec, &[ColumnValue::Enum(3)]);
+        assert!(sql.chunk(Some(&last), None, 1).unwrap().contains(" WHERE FALSE ORDER BY `e`"));
+        assert!(sql.chunk(None, Some(&last), 1).unwrap().contains(" WHERE `e` IN (0,1,2,3) ORDER"));
+        assert!(sql.first().starts_with("SELECT CAST(`e` AS UNSIGNED) FROM"));
+    }
+
+    #[test]
     fn dives_go_between_the_values_that_differ() {
         let (schema, codec) = table(vec![0, 1]);
         let sql = TableSql::new(&schema, &codec);
         let at = |a: i64, b: &[u8]| key(&codec, &[ColumnValue::Int(a), ColumnValue::Bytes(b)]);
-        let points = |low: &[u8], high: &[u8], parts| -> Vec<String> {
+        let points = |low: &Key, high: &Key, parts| -> Vec<String> {
             let dives = sql.dives(low, high, parts).unwrap();
             let part = |d: &Dive| d.sql.split(" WHERE ").nth(1).unwrap().split(" ORDER").next().unwrap().to_owned();
             dives.iter().map(part).collect()

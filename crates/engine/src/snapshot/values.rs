@@ -12,7 +12,8 @@ pub struct Mismatch {
     pub what: &'static str,
 }
 
-/// The values of a row of [`TableSql::chunk`](super::sql::TableSql::chunk), in ordinal order. The session must run as
+/// The values of a row of [`TableSql::chunk`](super::sql::TableSql::chunk), in ordinal order; what follows the columns is
+/// left out. The session must run as
 /// [`session_setup`](super::reader::session_setup) makes it: text in the column's own character set, time in UTC.
 pub fn select_values<'r>(
     schema: &'r TableSchema,
@@ -26,10 +27,8 @@ pub fn select_values<'r>(
         }
         (Some((ordinal, _)), Some(Err(_))) => Some(Err(Mismatch { ordinal, what: "its value does not parse" })),
         (Some((ordinal, _)), None) => Some(Err(Mismatch { ordinal, what: "the row ends before it" })),
-        (None, Some(_)) => {
-            Some(Err(Mismatch { ordinal: schema.columns.len(), what: "the row has more values than columns" }))
-        }
-        (None, None) => None,
+        // What may follow are the weights of its key.
+        (None, _) => None,
     })
 }
 

@@ -15,7 +15,9 @@ use super::error::{RunError, RunErrorKind};
 use super::events::{Core, Flow};
 use super::progress::Progress;
 use super::sink::{Sink, SinkEvent};
-use super::workers::{Outcome, Workers};
+use super::weigher::Weigher;
+use super::weights::Question;
+use super::workers::{Failure, Outcome, Workers};
 use crate::checkpoint::{Backend, Store};
 use crate::delivery::{LoadId, Step};
 use crate::merge::TableId;
@@ -29,6 +31,11 @@ const STOP_PATIENCE: Duration = Duration::from_secs(30);
 const SINK_PATIENCE: Duration = Duration::from_secs(120);
 /// Events handled before the loop looks at everything else again.
 const EVENTS_PER_TURN: usize = 1024;
+
+/// While an event waits for the weights of its keys: how many of those behind it are looked at, and how many texts are asked
+/// for at once.
+const LOOK_AHEAD_EVENTS: usize = 2000;
+const LOOK_AHEAD_TEXTS: usize = 500;
 
 /// When the run ends by itself.
 #[derive(Clone, Debug)]
@@ -54,6 +61,8 @@ pub(super) struct Limits {
     pub(super) chunks: usize,
     /// Bytes of batches and bodies.
     pub(super) output: usize,
+    /// Bytes of known weights of key text.
+    pub(super) weights: usize,
     /// Rows of a chunk.
     pub(super) chunk_rows: u64,
     /// Bytes of a chunk.
@@ -69,6 +78,7 @@ pub(super) struct Driver<'r, B> {
     pub(super) era: u32,
     pub(super) plan: StreamPlan,
     pub(super) workers: Workers,
+    pub(super) weigher: Weigher,
     pub(super) limits: Limits,
     pub(super) goal: Goal,
     pub(super) stop: watch::Receiver<bool>,
@@ -171,8 +181,9 @@ impl<B: Backend> Driver<'_, B> {
             biased;
             event = self.sink.next(), if self.sink.is_busy() => self.sink_event(event)?,
             outcome = self.workers.next() => self.loop_state.outcomes.push_back(outcome),
+            answers = self.weigher.next(), if self.weigher.is_busy() => self.weighed(answers)?,
             _ = tick.tick() => self.ticked()?,
-            () = core::future::ready(()), if may_read && has_backlog => self.events()?,
+            () = core::future::ready(()), if may_read && has_backlog && !self.core.is_waiting() => self.events()?,
             batch = next_batch(&mut self.loop_state.source), if wants_batch => self.batch(batch).await?,
         }
         Ok(())
@@ -210,6 +221,10 @@ impl<B: Backend> Driver<'_, B> {
                 }
                 Err(e) => return Err(e.inside(self.core.open_transaction())),
             };
+            if self.core.is_waiting() {
+                self.ask_for_weights();
+                break;
+            }
             if !self.core.outputs.uploads.is_empty() {
                 break;
             }
@@ -226,6 +241,31 @@ impl<B: Backend> Driver<'_, B> {
         }
         if self.loop_state.backlog.is_empty() && !self.core.is_paused() {
             self.loop_state.batch = None;
+        }
+        Ok(())
+    }
+
+    /// Asks for what the event that waits needs, and for what those behind it will need.
+    fn ask_for_weights(&mut self) {
+        let Self { core, loop_state, .. } = self;
+        for raw in loop_state.backlog.iter().take(LOOK_AHEAD_EVENTS) {
+            if core.weights.wanted() >= LOOK_AHEAD_TEXTS {
+                break;
+            }
+            core.look_ahead(raw);
+        }
+        self.weigher.ask(|| core.weights.questions());
+    }
+
+    fn weighed(&mut self, answers: Result<Vec<(Question, Box<[u8]>)>, Failure>) -> Result<(), RunError> {
+        match answers {
+            Ok(answers) => self.core.weights.answered(answers),
+            Err(failure @ Failure::OtherServer(_)) => return Err(RunError::away(failure.to_string())),
+            Err(failure) => {
+                return Err(RunError::stopped(format!(
+                    "the weights of keys, by which text is ordered, cannot be had: {failure}"
+                )));
+            }
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ use transaction::{Names, xid_text};
 use super::error::RunError;
 use super::output::Outputs;
 use super::report::Report;
+use super::weights::Weights;
 use super::workers::Access;
 use crate::config::NameCase;
 use crate::delivery::{Coordinate, Delivery};
@@ -127,6 +128,17 @@ pub(super) struct Core {
     pub(super) barrier: Option<Gtid>,
     wanted: Box<dyn Wanted>,
     key: Vec<u8>,
+    /// Weights of key text.
+    pub(super) weights: Weights,
+    /// An event that waits for weights: nothing of it is judged.
+    unweighed: Option<Unweighed>,
+}
+
+/// An event that waits for weights.
+struct Unweighed {
+    raw: Bytes,
+    /// Out of a compressed transaction.
+    inner: bool,
 }
 
 impl Core {
@@ -141,6 +153,7 @@ impl Core {
         closed_at: Coordinate,
         wanted: Box<dyn Wanted>,
         case: NameCase,
+        weights: Weights,
     ) -> Self {
         let names =
             tables.iter().enumerate().map(|(i, t)| ((t.schema.database.clone(), t.schema.table.clone()), i)).collect();
@@ -168,6 +181,8 @@ impl Core {
             barrier: None,
             wanted,
             key: Vec::new(),
+            weights,
+            unweighed: None,
         };
         core.refresh_groups();
         core
@@ -209,6 +224,8 @@ impl Core {
         self.decoder = decoder;
         self.maps.clear();
         self.paused = None;
+        self.unweighed = None;
+        self.weights.forget_wanted();
         if let Some(t) = self.transaction.take() {
             let mut judged = core::mem::take(&mut self.ordinals);
             if let Some((gtid, before)) = &self.again
@@ -246,6 +263,7 @@ impl Core {
             self.payload_events(raw, &payload, None)?;
         } else {
             self.apply(&event)?;
+            self.hold_unweighed(raw, false);
         }
         Ok(self.flow())
     }
@@ -254,14 +272,30 @@ impl Core {
         if self.is_inside() { Flow::Inside } else { Flow::Boundary }
     }
 
-    /// Whether a compressed transaction is read in part; [`Self::go_on`] comes before the next event.
+    /// Whether an event waited, or a compressed transaction is read in part; [`Self::go_on`] comes before the next event.
     pub(super) const fn is_paused(&self) -> bool {
-        self.paused.is_some()
+        self.paused.is_some() || self.unweighed.is_some()
     }
 
-    /// The next events of a compressed transaction.
+    /// Whether an event waits for weights; nothing of the stream is judged before they are here.
+    pub(super) const fn is_waiting(&self) -> bool {
+        self.weights.is_waiting()
+    }
+
+    fn hold_unweighed(&mut self, raw: &Bytes, inner: bool) {
+        if self.weights.is_waiting() {
+            self.unweighed = Some(Unweighed { raw: raw.clone(), inner });
+        }
+    }
+
+    /// The event that waited, or the next events of a compressed transaction.
     pub(super) fn go_on(&mut self) -> Result<Flow, RunError> {
-        if let Some((raw, place)) = self.paused.take() {
+        if let Some(Unweighed { raw, inner }) = self.unweighed.take() {
+            let event = if inner { self.decoder.decode_inner(&raw) } else { self.decoder.decode_again(&raw) };
+            let event = event.map_err(|e| self.broken(e))?;
+            self.apply(&event)?;
+            self.hold_unweighed(&raw, inner);
+        } else if let Some((raw, place)) = self.paused.take() {
             let event = self.decoder.decode_again(&raw).map_err(|e| self.broken(e))?;
             if let EventBody::TransactionPayload(payload) = event.body {
                 self.payload_events(&raw, &payload, Some(place))?;
@@ -294,7 +328,8 @@ impl Core {
             let Some(raw) = inner.next_event().map_err(|e| self.broken(e))? else { return Ok(None) };
             let event = self.decoder.decode_inner(&raw).map_err(|e| self.broken(e))?;
             self.apply(&event)?;
-            if !self.outputs.uploads.is_empty() {
+            self.hold_unweighed(&raw, true);
+            if self.is_waiting() || !self.outputs.uploads.is_empty() {
                 break;
             }
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use millstream_binlog::event::{RowsEvent, TableMap};
-use millstream_binlog::{Row, RowChange, TableSchema};
+use millstream_binlog::event::{Event, EventBody, RowsEvent, TableMap};
+use millstream_binlog::{ColumnValue, Row, RowChange, TableSchema};
 use millstream_doris_sink::{Op, RowMeta};
 
 use super::{Core, HeldRow, Mapped};
@@ -74,6 +74,13 @@ impl Core {
                 schema.database, schema.table
             )));
         }
+        if self.needs_weights(table) {
+            self.weights.begin();
+            self.want_weights(table, &schema, rows)?;
+            if self.weights.is_waiting() {
+                return Ok(());
+            }
+        }
         let mut completed = Vec::new();
         for change in rows.rows(&schema) {
             match change.map_err(|e| self.broken(e))? {
@@ -99,6 +106,49 @@ impl Core {
         Ok(())
     }
 
+    /// Whether changes of the table are judged by weights of its key's text.
+    fn needs_weights(&self, table: usize) -> bool {
+        self.tables.get(table).is_some_and(|captured| {
+            captured.access.codec.weighed().next().is_some()
+                && captured.groups.iter().any(|g| !g.plain && self.merge.needs_key(g.id))
+        })
+    }
+
+    fn want_weights(&mut self, table: usize, schema: &TableSchema, rows: &RowsEvent<'_>) -> Result<(), RunError> {
+        let Some(captured) = self.tables.get(table) else { return Ok(()) };
+        let access = Arc::clone(&captured.access);
+        for change in rows.rows(schema) {
+            let images = match change.map_err(|e| self.broken(e))? {
+                RowChange::Insert(row) | RowChange::Delete(row) => [Some(row), None],
+                RowChange::Update { before, after } => [Some(before), Some(after)],
+            };
+            for image in images.iter().flatten() {
+                for part in access.codec.weighed() {
+                    if let Some(ColumnValue::Text { bytes, .. }) = image.value(part.ordinal) {
+                        self.weights.want(part, bytes);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Wants the weights of an event that comes behind one that waits, so that many are asked at once. What cannot be told
+    /// yet (its table is not named, it is compressed) is asked when its turn comes.
+    pub(in crate::pipeline) fn look_ahead(&mut self, raw: &Bytes) {
+        let is_rows = |event: &Event<'_>| matches!(event.body, EventBody::Rows(_));
+        let Some(Event { body: EventBody::Rows(rows), .. }) = self.decoder.decode_again(raw).ok().filter(is_rows)
+        else {
+            return;
+        };
+        let Some(Mapped::Captured { table, schema, .. }) = self.maps.get(&rows.table_id) else { return };
+        let (table, schema) = (*table, Arc::clone(schema));
+        if rows.is_full_image() && self.needs_weights(table) {
+            // An event that is broken says so in its turn.
+            self.want_weights(table, &schema, &rows).ok();
+        }
+    }
+
     pub(super) fn change(
         &mut self,
         table: usize,
@@ -107,7 +157,7 @@ impl Core {
         before: Option<Row<'_, '_>>,
         after: Option<Row<'_, '_>>,
     ) -> Result<(), RunError> {
-        let Self { tables, merge, outputs, delivery, report, ordinals, again, transaction, at, key, .. } = self;
+        let Self { tables, merge, outputs, delivery, report, ordinals, again, transaction, at, key, weights, .. } = self;
         let at = at.position();
         let (Some(captured), Some(ordinal), Some(open)) =
             (tables.get(table), ordinals.get_mut(table), transaction.as_ref())
@@ -128,11 +178,12 @@ impl Core {
                 Verdict::Emit
             } else {
                 key.clear();
-                captured
-                    .access
-                    .codec
-                    .encode(|i| image.value(i), key)
-                    .map_err(|e| RunError::stopped(format!("{}.{} at {at}: {e}", schema.database, schema.table)))?;
+                if merge.needs_key(group.id) {
+                    let weight = |part, text: &[u8]| weights.get(part, text);
+                    captured.access.codec.encode(|i| image.value(i), weight, key).map_err(|e| {
+                        RunError::stopped(format!("{}.{} at {at}: {e}", schema.database, schema.table))
+                    })?;
+                }
                 let kind = if op == Op::Delete { ChangeKind::Delete } else { ChangeKind::Put };
                 merge.change(group.id, key, number, kind, || {
                     // Copied out, so that a small row does not keep its whole packet.

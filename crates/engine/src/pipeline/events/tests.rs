@@ -40,6 +40,7 @@ fn core() -> Core {
         Coordinate { gtids: GtidSet::new(), partial: None },
         Box::new(Nothing),
         NameCase::Sensitive,
+        Weights::new(1 << 20),
     )
 }
 

@@ -26,11 +26,13 @@ use super::events::{Captured, Core, Group, Wanted};
 use super::progress::Progress;
 use super::report::Report;
 use super::sink::{self, DorisSink, JsonlSink, Sink};
+use super::weigher::Weigher;
+use super::weights::Weights;
 use super::workers::{Access, Workers};
 use crate::checkpoint::{Backend, SourceState, Store, StoredState, StoredTable, StoredTarget};
 use crate::config::{self, Config, NameCase, SnapshotMode, TablePatterns, Until};
 use crate::delivery::{Coordinate, Delivery, TargetNo, TargetState, resume};
-use crate::key::KeyCodec;
+use crate::key::{Collations, KeyCodec};
 use crate::merge::{KeyRange, Merge, Rules};
 use crate::snapshot::reader;
 use crate::snapshot::sql::TableSql;
@@ -173,6 +175,7 @@ pub(super) async fn attempt<B: Backend>(
     store.set_source(era, &source, &stream)?;
 
     let goal = goal_of(config, options, goal, &facts);
+    let collations = Collations::read(&mut control, tables.iter().map(|t| &**t)).await.map_err(away)?;
     let prepared = state.record.as_ref().map_or_else(BTreeSet::new, |r| r.prepared.clone());
     control.close().await;
 
@@ -181,7 +184,7 @@ pub(super) async fn attempt<B: Backend>(
     let mut merge = Merge::new(begin, source.fence(), Rules::default());
     let mut captured: Vec<Captured> = Vec::new();
     for (table, groups) in tables.iter().zip(groups) {
-        let codec = KeyCodec::new(table).map_err(|e| RunError::refused(e.to_string()))?;
+        let codec = KeyCodec::new(table, &collations).map_err(|e| RunError::refused(e.to_string()))?;
         let mut of_table = Vec::new();
         for (id, state, targets) in groups {
             merge.add_table(id, &state.done, state.may_hold_more, state.ahead.clone());
@@ -192,8 +195,10 @@ pub(super) async fn attempt<B: Backend>(
     }
     let wanted = Box::new(Patterns { patterns: config.source.tables.clone(), case: facts.case });
     let delivery = Delivery::new(era, epoch);
+    let limits = limits(config);
+    let weights = Weights::new(limits.weights);
     let mut core =
-        Core::new(stream_decoder(), captured, merge, delivery, outputs, prepared, stream, wanted, facts.case);
+        Core::new(stream_decoder(), captured, merge, delivery, outputs, prepared, stream, wanted, facts.case, weights);
     core.report = core::mem::take(total);
     core.barrier = barrier;
     let sink = sink(config, doris, &state, &targets, era).await?;
@@ -211,8 +216,9 @@ pub(super) async fn attempt<B: Backend>(
         store,
         era,
         workers: Workers::start(workers, &connect, &plan.server_uuid),
+        weigher: Weigher::start(connect, plan.server_uuid.clone(), collations),
         plan,
-        limits: limits(config),
+        limits,
         goal,
         stop,
         progress: Progress::new(now),
@@ -227,7 +233,7 @@ pub(super) async fn attempt<B: Backend>(
 }
 
 /// Shares of the memory budget: an eighth for packets, a quarter for held changes, an eighth for chunk rows, and three
-/// eighths for batches and bodies; an eighth is left for what buffers cost beyond their content.
+/// eighths for batches and bodies; an eighth is left for weights of key text and for what buffers cost beyond their content.
 fn limits(config: &Config) -> Limits {
     let memory = usize::try_from(config.memory).unwrap_or(usize::MAX);
     let eighth = memory / 8;
@@ -238,6 +244,7 @@ fn limits(config: &Config) -> Limits {
         held: eighth.saturating_mul(2),
         chunks: eighth,
         output: eighth.saturating_mul(3),
+        weights: (memory / 64).min(16 << 20),
         chunk_rows: config.snapshot.chunk_rows,
         chunk_bytes: chunk,
         interval: config.sink.flush().interval,
