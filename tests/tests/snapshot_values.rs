@@ -3,8 +3,10 @@
 use millstream_binlog::event::EventBody;
 use millstream_binlog::{BinlogFile, ColumnValue, DecoderOptions, EventDecoder, RowChange, TableSchema};
 use millstream_doris_sink::{EncodeOptions, InvalidDate, Mode, Op, RowEncoder, RowMeta, TargetTable};
+use millstream_engine::config::TablePatterns;
 use millstream_engine::key::{Collations, KeyCodec};
 use millstream_engine::merge::{Covered, Key};
+use millstream_engine::schema::catalog;
 use millstream_engine::snapshot::reader::{
     ChunkTable, high_watermark, low_watermark, read_chunk, server_uuid, session_setup,
 };
@@ -97,7 +99,7 @@ async fn both_ways_give_the_same_bytes() {
     binlog_rows(server, |found, _| schema = Some(found.clone()));
     let schema = schema.unwrap();
     let codec = KeyCodec::new(&schema, &Collations::default()).unwrap();
-    let sql = TableSql::new(&schema, &codec);
+    let sql = TableSql::new(&schema, &codec, None);
     let table = ChunkTable { schema: &schema, codec: &codec, sql: &sql };
     let chunk = read_chunk(&mut connection, table, None, None, 100, 1 << 30).await.unwrap();
     assert_eq!((chunk.rows.len(), &chunk.covered, chunk.abandon_connection), (5, &Covered::ToEnd, false));
@@ -169,7 +171,7 @@ async fn chunks_are_cut_by_rows_by_bytes_and_by_the_end() {
         key: vec![0],
     };
     let codec = KeyCodec::new(&schema, &Collations::default()).unwrap();
-    let sql = TableSql::new(&schema, &codec);
+    let sql = TableSql::new(&schema, &codec, None);
     let table = ChunkTable { schema: &schema, codec: &codec, sql: &sql };
     let key = |id: i64| {
         let mut key = Vec::new();
@@ -207,4 +209,109 @@ async fn watermarks_move_with_the_server() {
     let (later, end) = (low_watermark(&mut connection).await.unwrap(), high_watermark(&mut connection).await.unwrap());
     assert!(later.is_superset(&low) && later != low);
     assert!(end > high, "{end} {high}");
+}
+
+/// What a walk over a table met.
+#[derive(Debug, Default)]
+struct Walked {
+    chunks: usize,
+    rows: usize,
+    most_rows: usize,
+    most_bytes: usize,
+}
+
+/// Walks a whole table as a reader does, one chunk after the other; `meanwhile` runs behind each.
+async fn walk(
+    connection: &mut Connection,
+    server: &Server,
+    table: &str,
+    (limit_rows, limit_bytes): (u64, usize),
+    mut meanwhile: impl FnMut(usize),
+) -> Walked {
+    let patterns = TablePatterns::parse(&[&format!("snapshot_walk.{table}")]).unwrap();
+    let catalog = catalog::read(connection, &patterns).await.unwrap();
+    session_setup(connection).await.unwrap();
+    let schema = &catalog.tables[0].schema;
+    let codec = catalog.tables[0].key_codec(&catalog.collations).unwrap();
+    let sql = TableSql::new(schema, &codec, catalog.tables[0].index.as_deref());
+    let table = ChunkTable { schema, codec: &codec, sql: &sql };
+    let mut walked = Walked::default();
+    let mut low: Option<Key> = None;
+    loop {
+        let chunk = read_chunk(connection, table, low.as_ref(), None, limit_rows, limit_bytes).await.unwrap();
+        walked.chunks += 1;
+        walked.rows += chunk.rows.len();
+        walked.most_rows = walked.most_rows.max(chunk.rows.len());
+        walked.most_bytes = walked.most_bytes.max(chunk.bytes);
+        if chunk.abandon_connection {
+            *connection = connect(server).await;
+        }
+        assert!(walked.chunks < 10_000, "no end");
+        match chunk.covered {
+            Covered::UpTo(key) => {
+                assert!(low.is_none_or(|low| low < key));
+                low = Some(key);
+            }
+            _ => return walked,
+        }
+        meanwhile(walked.chunks);
+    }
+}
+
+#[tokio::test]
+async fn a_chunk_has_its_rows_and_bytes_at_most_whatever_lies_where() {
+    let Some(server) = server::shared() else { return };
+    let mut session = server.session().unwrap();
+    let numbers =
+        |n: u32| format!("WITH RECURSIVE r(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM r WHERE n + 1 < {n}) ");
+    session
+        .sql(&format!(
+            "CREATE DATABASE snapshot_walk; USE snapshot_walk; SET cte_max_recursion_depth = 100000;
+             CREATE TABLE tenant (t INT NOT NULL, id INT NOT NULL, PRIMARY KEY (t, id)); INSERT INTO tenant {r} SELECT 7, n FROM r;
+             CREATE TABLE clusters (id BIGINT UNSIGNED PRIMARY KEY);
+             INSERT INTO clusters {r} SELECT IF(n % 2, n, 10000000000000000000 + n) FROM r;
+             INSERT INTO clusters VALUES (18446744073709551615);
+             CREATE TABLE word (w VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY);
+             INSERT INTO word {r} SELECT CONCAT('same beginning', n) FROM r;
+             CREATE TABLE wide (id INT PRIMARY KEY, v MEDIUMTEXT NOT NULL); INSERT INTO wide {hundred} SELECT n, REPEAT('x', 400000) FROM r;
+             CREATE TABLE shrinks (id INT PRIMARY KEY); INSERT INTO shrinks {hundred} SELECT n FROM r;
+             CREATE TABLE empties (id INT PRIMARY KEY); INSERT INTO empties {hundred} SELECT n FROM r;
+             CREATE TABLE grows (id INT PRIMARY KEY); INSERT INTO grows {hundred} SELECT n FROM r",
+            r = numbers(5000),
+            hundred = numbers(100)
+        ))
+        .unwrap();
+    let mut connection = connect(server).await;
+    let small = (100, 1 << 20);
+    for (table, rows) in [("tenant", 5000), ("clusters", 5001), ("word", 5000)] {
+        let walked = walk(&mut connection, server, table, small, |_| {}).await;
+        assert_eq!((walked.rows, walked.most_rows), (rows, 100), "{table}");
+        assert!(walked.chunks <= rows / 100 + 1, "{table}: {walked:?}");
+    }
+    // 40 MB in 100 rows: a chunk ends with the row that fills it.
+    let walked = walk(&mut connection, server, "wide", (1000, 2_000_000), |_| {}).await;
+    assert_eq!((walked.rows, walked.most_rows), (100, 5));
+    assert!(walked.most_bytes < 2_000_000 + 400_200, "{walked:?}");
+    // The greatest row goes, and then all of them, while the table is walked.
+    let walked = walk(&mut connection, server, "shrinks", (10, 1 << 20), |chunk| {
+        server.sql(&format!("DELETE FROM snapshot_walk.shrinks WHERE id = {}", 100 - chunk));
+    })
+    .await;
+    assert_eq!((walked.rows, walked.most_rows), (91, 10), "{walked:?}");
+    let walked = walk(&mut connection, server, "empties", (10, 1 << 20), |chunk| {
+        if chunk == 3 {
+            server.sql("DELETE FROM snapshot_walk.empties");
+        }
+    })
+    .await;
+    assert_eq!((walked.rows, walked.chunks), (30, 4), "{walked:?}");
+    // Rows are added ahead of the walk faster than it goes, for a while.
+    let walked = walk(&mut connection, server, "grows", (10, 1 << 20), |chunk| {
+        if chunk <= 5 {
+            let rows: Vec<String> = (0..20).map(|n| format!("({})", chunk * 1000 + n)).collect();
+            server.sql(&format!("INSERT INTO snapshot_walk.grows VALUES {}", rows.join(",")));
+        }
+    })
+    .await;
+    assert_eq!((walked.rows, walked.most_rows), (200, 10), "{walked:?}");
 }

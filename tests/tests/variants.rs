@@ -565,6 +565,80 @@ fn every_key_type_with_changes_while_the_rows_are_read() {
     }
 }
 
+/// Without a primary key a unique one serves, or the one that the server makes; without any the table is refused.
+#[test]
+fn tables_without_a_primary_key() {
+    let Some(server) = server::shared() else { return };
+    let mut session = server.session().unwrap();
+    session
+        .sql(
+            "CREATE DATABASE va_unique; USE va_unique; SET cte_max_recursion_depth = 10000;
+             CREATE TABLE u (n INT, code VARCHAR(10) NOT NULL, v INT NOT NULL, b INT NOT NULL, UNIQUE KEY nullable (n),
+               UNIQUE KEY wide (code, b), UNIQUE KEY `c``ode` (code));
+             SET SESSION sql_generate_invisible_primary_key = ON; CREATE TABLE g (code VARCHAR(10), v INT NOT NULL);
+             SET SESSION sql_generate_invisible_primary_key = OFF;
+             INSERT INTO u WITH RECURSIVE r(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM r WHERE n < 999)
+               SELECT IF(n % 2, n, NULL), CONCAT('c', n), 0, n FROM r;
+             INSERT INTO g SELECT 'twice', 1 FROM u",
+        )
+        .unwrap();
+    let mut rig = Rig::new(server, &["va_unique.*"]);
+    rig.snapshot = "chunk_rows = 50".to_owned();
+    let mut engine = rig.spawn();
+    for round in 0..40 {
+        session
+            .sql(&format!(
+                "UPDATE u SET v = v + 1 WHERE code LIKE 'c%{round}'; UPDATE u SET code = UPPER(code) WHERE b = {round};
+                 DELETE FROM u WHERE b = 999 - {round}; INSERT INTO u VALUES (NULL, 'new{round}', 0, {round});
+                 UPDATE g SET v = v + 1 LIMIT 3; DELETE FROM g LIMIT 1; INSERT INTO g VALUES (NULL, {round})"
+            ))
+            .unwrap();
+        if round == 20 {
+            wait_for_rows(&rig, &mut engine, "up_va_unique", "u", 100);
+            engine.kill9().unwrap();
+            engine = rig.spawn();
+        }
+    }
+    stop_well(engine);
+    rig.run_well();
+    for (table, key) in [("u", "code"), ("g", "my_row_id")] {
+        assert_same(&rig, server, "va_unique", table, key);
+    }
+    // The index goes: nothing may be matched by it any more.
+    session.sql("DROP INDEX `c``ode` ON u").unwrap();
+    let output = rig.run();
+    assert_eq!(output.exit.code, 1, "{}", output.stderr);
+    assert!(output.stderr.contains("va_unique.u") && output.stderr.contains("unique index c`ode"), "{}", output.stderr);
+
+    session
+        .sql("CREATE DATABASE va_keyless; CREATE TABLE va_keyless.t (a INT UNIQUE, f DOUBLE NOT NULL UNIQUE, v INT)")
+        .unwrap();
+    session.sql("CREATE TABLE va_keyless.none (a INT)").unwrap();
+    let output = Rig::new(server, &["va_keyless.*"]).run();
+    assert_eq!(output.exit.code, 2, "{}", output.stderr);
+    for words in [
+        "va_keyless.t: key column f is a floating-point number",
+        "va_keyless.none has no primary key and no unique key",
+    ] {
+        assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
+    }
+}
+
+/// Fails unless the upsert target has the rows of the source.
+fn assert_same(rig: &Rig, server: &Server, database: &str, table: &str, key: &str) {
+    let columns = if table == "u" { "code, n, v, b" } else { "my_row_id, code, v" };
+    let here: BTreeSet<Vec<String>> =
+        server.sql(&format!("SELECT {columns} FROM {database}.{table}")).into_iter().collect();
+    let (names, rows) = rig.table(&format!("up_{database}"), table).unwrap();
+    assert_eq!(names[0], key);
+    let order: Vec<usize> = columns.split(", ").map(|c| names.iter().position(|n| n == c).unwrap()).collect();
+    let text = |row: &[Option<String>]| -> Vec<String> {
+        order.iter().map(|i| row[*i].clone().unwrap_or_else(|| "NULL".to_owned())).collect()
+    };
+    let there: BTreeSet<Vec<String>> = rows.iter().map(|row| text(row)).collect();
+    assert_eq!(here, there, "{table}");
+}
+
 #[test]
 fn a_composite_key_is_walked_in_small_chunks_under_writes() {
     let Some(server) = server::shared() else { return };

@@ -197,7 +197,7 @@ impl<B: Backend> Store<B> {
         self.own(era)?;
         let mut batch = Vec::new();
         for table in tables {
-            batch.push(encode(&state::table_key(table), &schema::to_stored(&table.schema))?);
+            batch.push(encode(&state::table_key(table), &schema::to_stored(table))?);
         }
         for target in targets {
             batch.push(encode(&state::target_key(target.target), target)?);

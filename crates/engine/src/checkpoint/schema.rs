@@ -3,7 +3,7 @@
 use millstream_binlog::{Charset, Column, ColumnType, TableSchema};
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
+use super::{StoreError, StoredTable};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredSchema {
@@ -11,6 +11,9 @@ pub(super) struct StoredSchema {
     table: String,
     columns: Vec<StoredColumn>,
     key: Vec<usize>,
+    /// The unique index that is the key; missing: the primary key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    index: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -89,7 +92,7 @@ mirror! {
     OldTime { fsp }, OldDateTime { fsp }, OldTimestamp { fsp }, Compressed { length_bytes }, Uuid {}, Inet4 {}, Inet6 {},
 }
 
-pub(super) fn to_stored(schema: &TableSchema) -> StoredSchema {
+pub(super) fn to_stored(StoredTable { schema, index }: &StoredTable) -> StoredSchema {
     let column = |c: &Column| StoredColumn {
         name: c.name.clone(),
         ty: type_to_stored(&c.ty),
@@ -101,10 +104,11 @@ pub(super) fn to_stored(schema: &TableSchema) -> StoredSchema {
         table: schema.table.clone(),
         columns: schema.columns.iter().map(column).collect(),
         key: schema.key.clone(),
+        index: index.clone(),
     }
 }
 
-pub(super) fn from_stored(stored: StoredSchema, key: &str) -> Result<TableSchema, StoreError> {
+pub(super) fn from_stored(stored: StoredSchema, key: &str) -> Result<StoredTable, StoreError> {
     let column = |c: StoredColumn| {
         let charset = Charset::from_collation(c.collation).ok_or_else(|| StoreError::Corrupt {
             key: key.to_owned(),
@@ -112,10 +116,11 @@ pub(super) fn from_stored(stored: StoredSchema, key: &str) -> Result<TableSchema
         })?;
         Ok(Column { name: c.name, ty: type_from_stored(c.ty), nullable: c.nullable, charset, collation: c.collation })
     };
-    Ok(TableSchema {
+    let schema = TableSchema {
         database: stored.database,
         table: stored.table,
         columns: stored.columns.into_iter().map(column).collect::<Result<_, _>>()?,
         key: stored.key,
-    })
+    };
+    Ok(StoredTable { schema, index: stored.index })
 }

@@ -38,8 +38,10 @@ impl SourceState {
 /// A captured table as it was when it was added: rows are decoded by this, never by what the server says later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredTable {
-    /// The schema.
+    /// The schema; its key is that of the primary key, or of `index`.
     pub schema: TableSchema,
+    /// The unique index by which rows are matched, for a table without a primary key.
+    pub index: Option<String>,
 }
 
 /// One target table.
@@ -120,7 +122,7 @@ pub(super) fn write(state: &StoredState) -> Result<Vec<(String, String)>, StoreE
         batch.push(encode(SOURCE, source)?);
     }
     for table in &state.tables {
-        batch.push(encode(&table_key(table), &schema::to_stored(&table.schema))?);
+        batch.push(encode(&table_key(table), &schema::to_stored(table))?);
     }
     for target in &state.targets {
         batch.push(encode(&target_key(target.target), target)?);
@@ -146,7 +148,7 @@ pub(super) fn read(values: &BTreeMap<String, String>) -> Result<StoredState, Sto
     let mut targets = Vec::new();
     for (key, text) in values {
         if key.starts_with(TABLE) {
-            tables.push(StoredTable { schema: schema::from_stored(decode(key, text)?, key)? });
+            tables.push(schema::from_stored(decode(key, text)?, key)?);
         } else if key.starts_with(TARGET) {
             targets.push(decode(key, text)?);
         }

@@ -12,7 +12,11 @@ impl UnsupportedKey {
     }
 
     pub(super) fn none(table: &TableSchema) -> Self {
-        Self(Box::new((format!("{}.{}", table.database, table.table), None, "has no primary key")))
+        Self(Box::new((
+            format!("{}.{}", table.database, table.table),
+            None,
+            "has no primary key and no unique key over NOT NULL columns",
+        )))
     }
 
     pub(crate) fn prefix(table: &TableSchema, column: &str) -> Self {

@@ -92,6 +92,12 @@ pub(super) const fn order(collation: u16, charset: Charset) -> Order {
     }
 }
 
+/// Whether a column is of a type that a key can have; its collation is not looked at.
+pub(crate) fn can_be_key(column: &Column) -> bool {
+    let text = matches!(column.ty, ColumnType::Char { .. } | ColumnType::VarChar { .. });
+    text || kind(column, &Collations::default()).is_ok()
+}
+
 /// The kind of a key column, or why it has none.
 pub(super) fn kind(column: &Column, collations: &Collations) -> Result<Kind, &'static str> {
     Ok(match &column.ty {

@@ -30,6 +30,7 @@ use millstream_binlog::{Charset, ColumnValue, Date, DateTime, TableSchema, Time,
 
 pub use collation::{Collation, Collations};
 pub use error::{KeyError, UnsupportedKey};
+pub(crate) use kind::can_be_key;
 use kind::{Kind, kind};
 pub(crate) use literal::literal;
 use part::{decode_part, encode_part, encode_weight, skip_weight};

@@ -73,8 +73,8 @@ fn time(micros: i64) -> Time {
     Time {
         negative,
         hours: u16::try_from(rest / 3_600_000_000).unwrap(),
-        minutes: part(60_000_000, 60) as u8,
-        seconds: part(1_000_000, 60) as u8,
+        minutes: u8::try_from(part(60_000_000, 60)).unwrap(),
+        seconds: u8::try_from(part(1_000_000, 60)).unwrap(),
         micros: part(1, 1_000_000),
     }
 }
@@ -273,7 +273,12 @@ fn unsupported_keys_are_named_with_their_reason() {
     }
     let mut none = table(vec![plain("k", ColumnType::Date)]);
     none.key.clear();
-    assert!(KeyCodec::new(&none, &collations()).unwrap_err().to_string().starts_with("d.t has no primary key"));
+    assert!(
+        KeyCodec::new(&none, &collations())
+            .unwrap_err()
+            .to_string()
+            .starts_with("d.t has no primary key and no unique key")
+    );
     none.key = vec![5];
     assert!(KeyCodec::new(&none, &collations()).is_err());
 }

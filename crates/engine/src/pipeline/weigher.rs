@@ -18,7 +18,7 @@ const STATEMENT_TEXTS: usize = 500;
 const STATEMENT_BYTES: usize = 256 * 1024;
 
 /// Each question with its answer, or why there is none.
-type Answers = Result<Vec<(Question, Box<[u8]>)>, Failure>;
+pub(super) type Answers = Result<Vec<(Question, Box<[u8]>)>, Failure>;
 
 /// The task that asks.
 pub(super) struct Weigher {

@@ -245,9 +245,35 @@ async fn cut_points(
     for dive in dives {
         keys.extend(key(connection, access, &dive.sql).await?);
     }
-    Ok(keys)
+    keys.sort_unstable();
+    keys.dedup();
+    keys.retain(|key| first < *key && *key < last);
+    Ok(spread(keys, pieces))
 }
 
 async fn key(connection: &mut Connection, access: &Access, sql: &str) -> Result<Option<Key>, Failure> {
     reader::read_key(connection, access.table(), sql).await.map_err(Failure::Read)
+}
+
+/// Of many keys those that cut into `pieces`.
+fn spread(keys: Vec<Key>, pieces: usize) -> Vec<Key> {
+    let wanted = pieces.saturating_sub(1);
+    if keys.len() <= wanted {
+        return keys;
+    }
+    let at = |i: usize| i.saturating_mul(keys.len()).checked_div(pieces.max(1));
+    (1..=wanted).filter_map(at).filter_map(|i| keys.get(i)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_spread_evenly() {
+        let keys = |n: u8| (0..n).map(|k| Key::from([k])).collect::<Vec<_>>();
+        assert_eq!(spread(keys(2), 4), keys(2));
+        assert_eq!(spread(keys(40), 4), [10, 20, 30].map(|k| Key::from([k])));
+        assert_eq!(spread(keys(9), 1), Vec::new());
+    }
 }

@@ -8,7 +8,7 @@ use millstream_wire::{Connection, ResultSet};
 
 use super::column_type::{ColumnRow, column};
 use crate::config::{NameCase, TablePatterns};
-use crate::key::{Collations, KeyCodec, UnsupportedKey};
+use crate::key::{Collations, KeyCodec, UnsupportedKey, can_be_key};
 use crate::snapshot::sql::quoted;
 
 /// What is captured now.
@@ -33,6 +33,19 @@ pub struct CatalogTable {
     pub engine: String,
     /// A column of which the primary key holds only the beginning.
     pub prefix_column: Option<String>,
+    /// Without a primary key: the name of the unique index over NOT NULL columns that serves as the key.
+    pub index: Option<String>,
+    /// Unique indexes over whole NOT NULL columns, by name.
+    pub unique: Vec<UniqueIndex>,
+}
+
+/// A unique index over whole columns that are NOT NULL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UniqueIndex {
+    /// Its name.
+    pub name: String,
+    /// Ordinals of its columns in index order.
+    pub columns: Vec<usize>,
 }
 
 impl CatalogTable {
@@ -236,10 +249,12 @@ async fn table(
              FROM information_schema.COLUMNS WHERE {place} ORDER BY ORDINAL_POSITION"
         ))
         .await?;
-    let key = connection
+    // Invisible indexes cannot be forced. An expression has no column name.
+    let indexes = connection
         .query_all(&format!(
-            "SELECT COLUMN_NAME AS name, SUB_PART AS part FROM information_schema.STATISTICS WHERE {place} AND \
-             INDEX_NAME = 'PRIMARY' ORDER BY SEQ_IN_INDEX"
+            "SELECT INDEX_NAME AS i, COLUMN_NAME AS name, SUB_PART AS part FROM information_schema.STATISTICS WHERE {place} \
+             AND NON_UNIQUE = 0 /*!80000 AND (INDEX_NAME = 'PRIMARY' OR IS_VISIBLE = 'YES') */ \
+             ORDER BY INDEX_NAME, SEQ_IN_INDEX"
         ))
         .await?;
     let mut problems = Vec::new();
@@ -260,19 +275,67 @@ async fn table(
             quoted(table)
         ));
     }
-    let mut prefix_column = None;
-    for row in 0..key.len() {
-        let name = key.text(row, "name").unwrap_or_default();
-        if key.value(row, "part").is_some() {
-            prefix_column = Some(name.to_owned());
-        }
-        schema.key.extend(schema.columns.iter().position(|c| c.name == name));
-    }
+    let parts: Vec<IndexPart<'_>> = (0..indexes.len())
+        .map(|row| IndexPart {
+            index: indexes.text(row, "i").unwrap_or_default(),
+            column: indexes.text(row, "name"),
+            whole: indexes.value(row, "part").is_none(),
+        })
+        .collect();
+    let Keys { key, index, prefix_column, unique } = keys(&schema, &parts);
+    schema.key = key;
     if problems.is_empty() {
-        Ok(Ok(CatalogTable { schema, engine: engine.clone(), prefix_column }))
+        Ok(Ok(CatalogTable { schema, engine: engine.clone(), prefix_column, index, unique }))
     } else {
         Ok(Err(problems))
     }
+}
+
+/// A row of `information_schema.STATISTICS`.
+#[derive(Clone, Copy, Debug)]
+struct IndexPart<'a> {
+    index: &'a str,
+    column: Option<&'a str>,
+    whole: bool,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Keys {
+    key: Vec<usize>,
+    index: Option<String>,
+    prefix_column: Option<String>,
+    unique: Vec<UniqueIndex>,
+}
+
+/// The key by which rows are matched: the primary key; without one the unique index over NOT NULL columns that has the
+/// fewest, and of several the one whose name comes first. One of types that can be a key is preferred.
+fn keys(schema: &TableSchema, parts: &[IndexPart<'_>]) -> Keys {
+    let mut keys = Keys::default();
+    let ordinal = |part: &IndexPart<'_>| schema.columns.iter().position(|c| Some(c.name.as_str()) == part.column);
+    for index in parts.chunk_by(|a, b| a.index == b.index) {
+        let Some(name) = index.first().map(|part| part.index) else { continue };
+        let columns: Vec<usize> = index.iter().filter_map(ordinal).collect();
+        if name == "PRIMARY" {
+            keys.prefix_column = index.iter().rev().find(|p| !p.whole).and_then(|p| p.column).map(str::to_owned);
+            keys.key = columns;
+            continue;
+        }
+        let not_null = columns.iter().all(|i| schema.columns.get(*i).is_some_and(|c| !c.nullable));
+        if columns.len() == index.len() && not_null && index.iter().all(|part| part.whole) {
+            keys.unique.push(UniqueIndex { name: name.to_owned(), columns });
+        }
+    }
+    if keys.key.is_empty() {
+        let fit = |index: &&UniqueIndex| {
+            let columns = || index.columns.iter().filter_map(|i| schema.columns.get(*i));
+            (!columns().all(can_be_key), index.columns.len(), index.name.clone())
+        };
+        if let Some(chosen) = keys.unique.iter().min_by_key(fit) {
+            keys.key.clone_from(&chosen.columns);
+            keys.index = Some(chosen.name.clone());
+        }
+    }
+    keys
 }
 
 fn column_row<'a>(rows: &'a ResultSet, row: usize, collations: &BTreeMap<String, u16>) -> ColumnRow<'a> {
@@ -305,6 +368,8 @@ fn text_literal(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use millstream_binlog::{Charset, Column, ColumnType};
+
     use super::*;
 
     fn listed(names: &[&str]) -> Vec<Listed> {
@@ -336,6 +401,56 @@ mod tests {
             assert_eq!(names, chosen, "{patterns:?}");
             assert_eq!(selection.problems.len(), problems, "{patterns:?} {:?}", selection.problems);
             assert_eq!(selection.warnings.len(), warnings, "{patterns:?} {:?}", selection.warnings);
+        }
+    }
+
+    #[test]
+    fn a_unique_index_serves_where_there_is_no_primary_key() {
+        let column = |name: &str, ty: ColumnType, nullable| Column {
+            name: name.to_owned(),
+            ty,
+            nullable,
+            charset: Charset::Binary,
+            collation: 63,
+        };
+        let int = || ColumnType::Int { unsigned: false };
+        let schema = TableSchema {
+            database: "d".to_owned(),
+            table: "t".to_owned(),
+            columns: vec![
+                column("a", int(), false),
+                column("b", int(), false),
+                column("n", int(), true),
+                column("f", ColumnType::Double, false),
+            ],
+            key: Vec::new(),
+        };
+        let part = |index, column, whole| IndexPart { index, column, whole };
+        for (parts, key, index, unique) in [
+            (vec![part("PRIMARY", Some("b"), true), part("u", Some("a"), true)], vec![1], None, 1),
+            (
+                vec![part("u", Some("a"), true), part("u", Some("b"), true), part("v", Some("b"), true)],
+                vec![1],
+                Some("v"),
+                2,
+            ),
+            (vec![part("v", Some("b"), true), part("w", Some("a"), true)], vec![1], Some("v"), 2),
+            // A floating-point number is the last choice.
+            (
+                vec![part("a", Some("f"), true), part("b", Some("a"), true), part("b", Some("b"), true)],
+                vec![0, 1],
+                Some("b"),
+                2,
+            ),
+            (vec![part("a", Some("f"), true)], vec![3], Some("a"), 1),
+            // NULLs, beginnings and expressions make no key.
+            (vec![part("n", Some("n"), true)], vec![], None, 0),
+            (vec![part("p", Some("a"), false)], vec![], None, 0),
+            (vec![part("e", None, true), part("e", Some("a"), true)], vec![], None, 0),
+            (vec![], vec![], None, 0),
+        ] {
+            let found = keys(&schema, &parts);
+            assert_eq!((found.key, found.index.as_deref(), found.unique.len()), (key, index, unique), "{parts:?}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! Reading existing rows in chunks: the statements, the sessions, and rows as values.
 
 mod error;
+mod points;
 pub mod reader;
 pub mod sql;
 pub mod values;

@@ -1,4 +1,4 @@
-//! The statements of a snapshot, as text. Every one is a scan of a primary key range in key order, which a test checks
+//! The statements of a snapshot, as text. Every one is a scan of a key range in key order, which a test checks
 //! with EXPLAIN on a real server: row constructors are not, so comparisons of composite keys are expanded, and a range of
 //! ENUM or SET is not, so it is sent as the list of its numbers.
 
@@ -8,11 +8,13 @@ use millstream_binlog::{ColumnType, TableSchema};
 
 use crate::key::{KeyCodec, KeyError, KeyValue};
 use crate::merge::Key;
+use crate::snapshot::points::{before, between, probes};
 
 /// Builds the statements of one table. Bounds are encoded keys of the same codec.
 #[derive(Clone, Debug)]
 pub struct TableSql {
     table: String,
+    index: String,
     columns: String,
     key: Vec<String>,
     ascending: String,
@@ -30,9 +32,9 @@ pub struct Dive {
 }
 
 impl TableSql {
-    /// The statements of `table`, whose key is `codec`'s.
+    /// The statements of `table`, whose key is `codec`'s: its primary key, or the unique index of that name.
     #[must_use]
-    pub fn new(table: &TableSchema, codec: &KeyCodec) -> Self {
+    pub fn new(table: &TableSchema, codec: &KeyCodec, index: Option<&str>) -> Self {
         let key: Vec<String> = codec.names().map(quoted).collect();
         let descending: Vec<String> = key.iter().map(|k| format!("{k} DESC")).collect();
         let of_key = codec.ordinals().filter_map(|i| table.columns.get(i));
@@ -46,6 +48,7 @@ impl TableSql {
         let columns = with_weights(table.columns.iter().map(|c| selected(&c.name, &c.ty)).collect());
         Self {
             table: format!("{}.{}", quoted(&table.database), quoted(&table.table)),
+            index: quoted(index.unwrap_or("PRIMARY")),
             columns: columns.join(", "),
             ascending: key.join(", "),
             descending: descending.join(", "),
@@ -61,33 +64,34 @@ impl TableSql {
     /// # Errors
     /// A bound that is not a key of this table.
     pub fn chunk(&self, low: Option<&Key>, high: Option<&Key>, limit: u64) -> Result<String, KeyError> {
-        let Self { table, columns, ascending, .. } = self;
+        let Self { table, index, columns, ascending, .. } = self;
         let range = self.range(low, high)?;
-        Ok(format!("SELECT {columns} FROM {table} FORCE INDEX (PRIMARY){range} ORDER BY {ascending} LIMIT {limit}"))
+        Ok(format!("SELECT {columns} FROM {table} FORCE INDEX ({index}){range} ORDER BY {ascending} LIMIT {limit}"))
     }
 
     /// The key columns of the first row, then the weights of its text.
     #[must_use]
     pub fn first(&self) -> String {
-        let Self { table, selected_key, ascending, .. } = self;
-        format!("SELECT {selected_key} FROM {table} FORCE INDEX (PRIMARY) ORDER BY {ascending} LIMIT 1")
+        let Self { table, index, selected_key, ascending, .. } = self;
+        format!("SELECT {selected_key} FROM {table} FORCE INDEX ({index}) ORDER BY {ascending} LIMIT 1")
     }
 
     /// The key columns of the last row, then the weights of its text.
     #[must_use]
     pub fn last(&self) -> String {
-        let Self { table, selected_key, descending, .. } = self;
-        format!("SELECT {selected_key} FROM {table} FORCE INDEX (PRIMARY) ORDER BY {descending} LIMIT 1")
+        let Self { table, index, selected_key, descending, .. } = self;
+        format!("SELECT {selected_key} FROM {table} FORCE INDEX ({index}) ORDER BY {descending} LIMIT 1")
     }
 
-    /// Looks for up to `parts - 1` keys that cut (low, high] into about equal stretches of values. Interpolates in the
-    /// first key column in which the two differ, if that is an integer, a TIMESTAMP or binary; none for other types.
-    /// The answers are real keys; equal answers and answers at `high` or above cut nothing.
+    /// Looks for keys that cut (low, high] into about `parts` equal stretches of values. Interpolates in the first key column in
+    /// which the two differ; for text, whose order only the server knows, it tries the letters and digits that may follow
+    /// what the two have in common, and there may be more dives than parts. The answers are real keys; equal answers and
+    /// answers at `high` or above cut nothing.
     ///
     /// # Errors
     /// A bound that is not a key of this table.
     pub fn dives(&self, low: &Key, high: &Key, parts: usize) -> Result<Vec<Dive>, KeyError> {
-        let Self { table, selected_key, ascending, key, .. } = self;
+        let Self { table, index, selected_key, ascending, key, .. } = self;
         let (low_values, high_values) = (self.codec.decode(low)?, self.codec.decode(high)?);
         let literals = self.codec.literals(low)?;
         let Some(at) = low_values.iter().zip(&high_values).position(|(a, b)| a != b) else { return Ok(Vec::new()) };
@@ -99,14 +103,24 @@ impl TableSql {
             // Writing to a String cannot fail.
             write!(prefix, "{k} = {literal} AND ").unwrap_or_default();
         }
-        let points = (1..parts).filter_map(|i| between(from, to, i, parts));
+        let greatest = self.codec.greatest_listed().nth(at).flatten();
+        let text = matches!(from, KeyValue::Text { .. });
+        let points: Vec<KeyValue> =
+            if text { probes(from, to) } else { (1..parts).filter_map(|i| between(from, to, i, parts)).collect() };
         Ok(points
-            .map(|point| Dive {
-                sql: format!(
-                    "SELECT {selected_key} FROM {table} FORCE INDEX (PRIMARY) WHERE {prefix}{column} >= {} ORDER BY \
-                     {ascending} LIMIT 1",
-                    crate::key::literal(&point)
-                ),
+            .into_iter()
+            .filter_map(|point| {
+                let from = match greatest {
+                    // An ENUM or SET from a number on: everything above the one before.
+                    Some(_) => comparison(column, &before(&point)?, Side::Above, true, greatest)?,
+                    None => format!("{column} >= {}", crate::key::literal(&point)),
+                };
+                Some(Dive {
+                    sql: format!(
+                        "SELECT {selected_key} FROM {table} FORCE INDEX ({index}) WHERE {prefix}{from} ORDER BY {ascending} \
+                         LIMIT 1"
+                    ),
+                })
             })
             .collect())
     }
@@ -188,42 +202,6 @@ pub fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// The point `i / parts` of the way from `a` to `b`.
-fn between(a: &KeyValue, b: &KeyValue, i: usize, parts: usize) -> Option<KeyValue> {
-    let (i, parts) = (u128::try_from(i).ok()?, u128::try_from(parts).ok()?);
-    // Below 2^64 times a count of parts: far from 2^128.
-    let scale = |span: u64| u64::try_from(u128::from(span).checked_mul(i)?.checked_div(parts)?).ok();
-    match (a, b) {
-        (KeyValue::Int(a), KeyValue::Int(b)) => {
-            let span = u64::try_from(i128::from(*b).checked_sub(i128::from(*a))?).ok()?;
-            let at = i128::from(*a).checked_add(i128::from(scale(span)?))?;
-            Some(KeyValue::Int(i64::try_from(at).ok()?))
-        }
-        (KeyValue::UInt(a), KeyValue::UInt(b)) => Some(KeyValue::UInt(a.checked_add(scale(b.checked_sub(*a)?)?)?)),
-        (KeyValue::Timestamp(a), KeyValue::Timestamp(b)) => {
-            let seconds = a.seconds.checked_add(scale(b.seconds.checked_sub(a.seconds)?)?)?;
-            Some(KeyValue::Timestamp(millstream_binlog::Timestamp { seconds, micros: 0 }))
-        }
-        (KeyValue::Bytes(a), KeyValue::Bytes(b)) => {
-            let common = a.iter().zip(b).take_while(|(x, y)| x == y).count();
-            let head = |bytes: &[u8]| {
-                let tail = bytes.get(common..).unwrap_or_default();
-                let mut eight = [0; 8];
-                for (to, from) in eight.iter_mut().zip(tail) {
-                    *to = *from;
-                }
-                u64::from_be_bytes(eight)
-            };
-            let at = head(a).checked_add(scale(head(b).checked_sub(head(a))?)?)?;
-            let mut point = a.get(..common)?.to_vec();
-            point.extend_from_slice(&at.to_be_bytes());
-            point.truncate(a.len().max(b.len()));
-            Some(KeyValue::Bytes(point))
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use millstream_binlog::{Charset, Column, ColumnValue};
@@ -259,10 +237,10 @@ mod tests {
     #[test]
     fn chunks_of_one_column() {
         let (schema, codec) = table(vec![0]);
-        let sql = TableSql::new(&schema, &codec);
+        let sql = TableSql::new(&schema, &codec, None);
         let low = key(&codec, &[ColumnValue::Int(-5)]);
         let high = key(&codec, &[ColumnValue::Int(7)]);
-        let list = "SELECT `a`, `b`, `c`, CAST(`e` AS UNSIGNED) FROM `my``db`.`t` FORCE INDEX (PRIMARY)";
+        let list = "SELECT `a`, `b`, `c`, CAST(`e` AS UNSIGNED) FROM `my``db`.`t` FORCE INDEX (`PRIMARY`)";
         let order = "ORDER BY `a` LIMIT 10";
         for (low, high, condition) in [
             (None, None, ""),
@@ -279,7 +257,7 @@ mod tests {
     #[test]
     fn composite_comparisons_are_expanded() {
         let (schema, codec) = table(vec![2, 1, 0]);
-        let sql = TableSql::new(&schema, &codec);
+        let sql = TableSql::new(&schema, &codec, None);
         let bound = key(&codec, &[ColumnValue::UInt(1), ColumnValue::Bytes(b"\x02"), ColumnValue::Int(3)]);
         assert!(sql.chunk(Some(&bound), None, 1).unwrap().contains(
             " WHERE `c` > 1 OR (`c` = 1 AND `b` > X'02') OR (`c` = 1 AND `b` = X'02' AND `a` > 3) ORDER BY `c`, `b`, `a`"
@@ -296,7 +274,7 @@ mod tests {
     #[test]
     fn ranges_of_an_enum_are_lists() {
         let (schema, codec) = table(vec![2, 3, 0]);
-        let sql = TableSql::new(&schema, &codec);
+        let sql = TableSql::new(&schema, &codec, None);
         let bound = |e| key(&codec, &[ColumnValue::UInt(1), ColumnValue::Enum(e), ColumnValue::Int(3)]);
         let of = |low: Option<u16>, high: Option<u16>| {
             let (low, high) = (low.map(bound), high.map(bound));
@@ -308,7 +286,7 @@ mod tests {
         assert_eq!(of(None, Some(2)), "`c` < 1 OR (`c` = 1 AND `e` IN (0,1)) OR (`c` = 1 AND `e` = 2 AND `a` <= 3)");
         assert_eq!(of(None, Some(0)), "`c` < 1 OR (`c` = 1 AND `e` = 0 AND `a` <= 3)");
         let (schema, codec) = table(vec![3]);
-        let sql = TableSql::new(&schema, &codec);
+        let sql = TableSql::new(&schema, &codec, None);
         let last = key(&codec, &[ColumnValue::Enum(3)]);
         assert!(sql.chunk(Some(&last), None, 1).unwrap().contains(" WHERE FALSE ORDER BY `e`"));
         assert!(sql.chunk(None, Some(&last), 1).unwrap().contains(" WHERE `e` IN (0,1,2,3) ORDER"));
@@ -318,7 +296,7 @@ mod tests {
     #[test]
     fn dives_go_between_the_values_that_differ() {
         let (schema, codec) = table(vec![0, 1]);
-        let sql = TableSql::new(&schema, &codec);
+        let sql = TableSql::new(&schema, &codec, None);
         let at = |a: i64, b: &[u8]| key(&codec, &[ColumnValue::Int(a), ColumnValue::Bytes(b)]);
         let points = |low: &Key, high: &Key, parts| -> Vec<String> {
             let dives = sql.dives(low, high, parts).unwrap();

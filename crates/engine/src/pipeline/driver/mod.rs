@@ -15,8 +15,7 @@ use super::error::{RunError, RunErrorKind};
 use super::events::{Core, Flow};
 use super::progress::Progress;
 use super::sink::{Sink, SinkEvent};
-use super::weigher::Weigher;
-use super::weights::Question;
+use super::weigher::{Answers, Weigher};
 use super::workers::{Failure, Outcome, Workers};
 use crate::checkpoint::{Backend, Store};
 use crate::delivery::{LoadId, Step};
@@ -257,7 +256,7 @@ impl<B: Backend> Driver<'_, B> {
         self.weigher.ask(|| core.weights.questions());
     }
 
-    fn weighed(&mut self, answers: Result<Vec<(Question, Box<[u8]>)>, Failure>) -> Result<(), RunError> {
+    fn weighed(&mut self, answers: Answers) -> Result<(), RunError> {
         match answers {
             Ok(answers) => self.core.weights.answered(answers),
             Err(failure @ Failure::OtherServer(_)) => return Err(RunError::away(failure.to_string())),

@@ -54,6 +54,8 @@ impl Group {
 /// A captured table.
 pub(super) struct Captured {
     pub(super) schema: Arc<TableSchema>,
+    /// The unique index by which rows are matched, without a primary key.
+    pub(super) index: Option<String>,
     pub(super) access: Arc<Access>,
     pub(super) groups: Vec<Group>,
 }

@@ -25,7 +25,16 @@ impl Core {
             {
                 return Ok(());
             }
-            let schema = map.resolve(&captured.schema).map_err(|e| {
+            let resolved = match captured.index {
+                None => map.resolve(&captured.schema),
+                // Where there is no primary key the log may name none, or the first unique one, which need not be ours.
+                Some(_) => {
+                    let logged = map.schema().map(|s| s.key).unwrap_or_default();
+                    let as_logged = TableSchema { key: logged, ..(*captured.schema).clone() };
+                    map.resolve(&as_logged).map(|s| TableSchema { key: captured.schema.key.clone(), ..s })
+                }
+            };
+            let schema = resolved.map_err(|e| {
                 self.stop(format_args!(
                     "{database}.{table} is not what it was when it was added ({e}); begin with a new state directory and \
                      on_existing = \"truncate\""
@@ -157,7 +166,8 @@ impl Core {
         before: Option<Row<'_, '_>>,
         after: Option<Row<'_, '_>>,
     ) -> Result<(), RunError> {
-        let Self { tables, merge, outputs, delivery, report, ordinals, again, transaction, at, key, weights, .. } = self;
+        let Self { tables, merge, outputs, delivery, report, ordinals, again, transaction, at, key, weights, .. } =
+            self;
         let at = at.position();
         let (Some(captured), Some(ordinal), Some(open)) =
             (tables.get(table), ordinals.get_mut(table), transaction.as_ref())
@@ -174,24 +184,25 @@ impl Core {
         let mut seq = None;
         let mut dropped = None;
         for group in &captured.groups {
-            let verdict = if group.plain {
-                Verdict::Emit
-            } else {
-                key.clear();
-                if merge.needs_key(group.id) {
-                    let weight = |part, text: &[u8]| weights.get(part, text);
-                    captured.access.codec.encode(|i| image.value(i), weight, key).map_err(|e| {
-                        RunError::stopped(format!("{}.{} at {at}: {e}", schema.database, schema.table))
-                    })?;
-                }
-                let kind = if op == Op::Delete { ChangeKind::Delete } else { ChangeKind::Put };
-                merge.change(group.id, key, number, kind, || {
-                    // Copied out, so that a small row does not keep its whole packet.
-                    let row = image.share(&Bytes::new(), schema);
-                    let size = row.len();
-                    (HeldRow::Stream(row), size)
-                })
-            };
+            let verdict =
+                if group.plain {
+                    Verdict::Emit
+                } else {
+                    key.clear();
+                    if merge.needs_key(group.id) {
+                        let weight = |part, text: &[u8]| weights.get(part, text);
+                        captured.access.codec.encode(|i| image.value(i), weight, key).map_err(|e| {
+                            RunError::stopped(format!("{}.{} at {at}: {e}", schema.database, schema.table))
+                        })?;
+                    }
+                    let kind = if op == Op::Delete { ChangeKind::Delete } else { ChangeKind::Put };
+                    merge.change(group.id, key, number, kind, || {
+                        // Copied out, so that a small row does not keep its whole packet.
+                        let row = image.share(&Bytes::new(), schema);
+                        let size = row.len();
+                        (HeldRow::Stream(row), size)
+                    })
+                };
             match verdict {
                 Verdict::Emit => {
                     let seq = match seq {

@@ -8,7 +8,7 @@ use millstream_binlog::event::Query;
 use super::{Core, TABLE_MAPS, Transaction};
 use crate::config::NameCase;
 use crate::pipeline::error::RunError;
-use crate::schema::ddl::{self, Classified};
+use crate::schema::ddl::{self, Classified, SkipRule};
 
 /// The captured tables by name.
 pub(super) struct Names {
@@ -124,6 +124,14 @@ impl Core {
         }
         let database = String::from_utf8_lossy(query.schema);
         match ddl::concerns(&statement, &database, &self.names) {
+            ddl::Verdict::Skip(SkipRule::IndexOnly) if self.index_at_risk(query.sql).is_some() => {
+                let (table, index) = self.index_at_risk(query.sql).unwrap_or_default();
+                let sql: String = String::from_utf8_lossy(query.sql).chars().take(300).collect();
+                return Err(self.stop(format_args!(
+                    "rows of {table} are matched by its unique index {index}, which this may drop or rename: {sql:?}. Begin with \
+                     a new state directory and on_existing = \"truncate\""
+                )));
+            }
             ddl::Verdict::Skip(rule) => self.report.skip(rule.name()),
             ddl::Verdict::Stop(reason) => {
                 let sql: String = String::from_utf8_lossy(query.sql).chars().take(300).collect();
@@ -137,6 +145,18 @@ impl Core {
             Some(t) if !t.begun => self.commit(),
             _ => Ok(()),
         }
+    }
+
+    /// A captured table whose key is a unique index that a statement about indexes may drop, rename or hide. Rather one
+    /// too many: what is not sure is taken for it.
+    fn index_at_risk(&self, sql: &[u8]) -> Option<(String, String)> {
+        let sql = String::from_utf8_lossy(sql).to_lowercase().replace("``", "`");
+        if !["drop", "rename", "invisible"].iter().any(|word| sql.contains(word)) {
+            return None;
+        }
+        let mut tables = self.tables.iter().filter_map(|t| Some((t, t.index.as_ref()?)));
+        let (table, index) = tables.find(|(_, index)| !index.is_ascii() || sql.contains(&index.to_lowercase()))?;
+        Some((format!("{}.{}", table.schema.database, table.schema.table), index.clone()))
     }
 
     pub(super) fn xa_prepare(&mut self, one_phase: bool, xid: &str) -> Result<(), RunError> {

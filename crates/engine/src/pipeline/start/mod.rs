@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_binlog::Gtid;
+use millstream_binlog::{Gtid, TableSchema};
 use millstream_doris_sink::client::DorisClient;
 use millstream_wire::Connection;
 use tokio::sync::watch;
@@ -104,7 +104,8 @@ pub(super) async fn attempt<B: Backend>(
         )));
     }
     let doris = doris_client(config)?;
-    let tables = tables(config, &mut control, &facts, &state).await?;
+    let captures = tables(config, &mut control, &facts, &state).await?;
+    let tables: Vec<Arc<TableSchema>> = captures.iter().map(|(schema, _)| Arc::clone(schema)).collect();
     let targets = targets(config, &tables, &facts, &state)?;
     let databases: BTreeSet<&str> = targets.iter().map(|t| t.sink.0.as_str()).collect();
     if doris.is_some() && databases.len() > 1 {
@@ -161,10 +162,10 @@ pub(super) async fn attempt<B: Backend>(
         recovered.insert(target.target, state.clone());
         new_targets.push(StoredTarget { state, ..target.clone() });
     }
-    let new_tables: Vec<StoredTable> = tables
+    let new_tables: Vec<StoredTable> = captures
         .iter()
-        .filter(|t| !state.tables.iter().any(|s| s.schema.database == t.database && s.schema.table == t.table))
-        .map(|t| StoredTable { schema: (**t).clone() })
+        .filter(|(t, _)| !state.tables.iter().any(|s| s.schema.database == t.database && s.schema.table == t.table))
+        .map(|(t, index)| StoredTable { schema: (**t).clone(), index: index.clone() })
         .collect();
     if first || !new_targets.is_empty() {
         check_xa(&mut control).await?;
@@ -183,15 +184,20 @@ pub(super) async fn attempt<B: Backend>(
     let (groups, outputs) = groups_and_outputs(config, era, &state, &tables, &targets, &recovered)?;
     let mut merge = Merge::new(begin, source.fence(), Rules::default());
     let mut captured: Vec<Captured> = Vec::new();
-    for (table, groups) in tables.iter().zip(groups) {
+    for ((table, index), groups) in captures.iter().zip(groups) {
         let codec = KeyCodec::new(table, &collations).map_err(|e| RunError::refused(e.to_string()))?;
         let mut of_table = Vec::new();
         for (id, state, targets) in groups {
             merge.add_table(id, &state.done, state.may_hold_more, state.ahead.clone());
             of_table.push(Group::new(id, targets));
         }
-        let access = Access { schema: Arc::clone(table), sql: TableSql::new(table, &codec), codec };
-        captured.push(Captured { schema: Arc::clone(table), access: Arc::new(access), groups: of_table });
+        let access = Access { schema: Arc::clone(table), sql: TableSql::new(table, &codec, index.as_deref()), codec };
+        captured.push(Captured {
+            schema: Arc::clone(table),
+            index: index.clone(),
+            access: Arc::new(access),
+            groups: of_table,
+        });
     }
     let wanted = Box::new(Patterns { patterns: config.source.tables.clone(), case: facts.case });
     let delivery = Delivery::new(era, epoch);

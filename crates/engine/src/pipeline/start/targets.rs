@@ -16,7 +16,10 @@ use crate::delivery::{TableMode, TargetNo, TargetState};
 use crate::merge::TableId;
 use crate::pipeline::error::RunError;
 use crate::pipeline::output::{Outputs, Sequence, Target, Writer, era_above, sink_mode};
-use crate::schema::catalog;
+use crate::schema::catalog::{self, Catalog};
+
+/// A table to capture, and the unique index that is its key if it has no primary key.
+pub(super) type ToCapture = (Arc<TableSchema>, Option<String>);
 
 /// The captured tables: those of the state as they were stored, and new ones as the catalog shows them.
 pub(super) async fn tables(
@@ -24,11 +27,11 @@ pub(super) async fn tables(
     control: &mut Connection,
     facts: &SourceFacts,
     state: &StoredState,
-) -> Result<Vec<Arc<TableSchema>>, RunError> {
+) -> Result<Vec<ToCapture>, RunError> {
     let catalog = catalog::read(control, &config.source.tables).await.map_err(|e| {
         if e.connection().is_some() { RunError::away(e.to_string()) } else { RunError::refused(e.to_string()) }
     })?;
-    let mut tables: Vec<Arc<TableSchema>> = Vec::new();
+    let mut tables: Vec<ToCapture> = Vec::new();
     for stored in &state.tables {
         let schema = &stored.schema;
         if !config.source.tables.captures(&schema.database, &schema.table, facts.case) {
@@ -38,15 +41,39 @@ pub(super) async fn tables(
                 schema.database, schema.table
             )));
         }
-        tables.push(Arc::new(schema.clone()));
+        if let Some(index) = &stored.index {
+            has_index(&catalog, schema, index)?;
+        }
+        tables.push((Arc::new(schema.clone()), stored.index.clone()));
     }
     for table in catalog.tables {
         let schema = table.schema;
-        if !tables.iter().any(|t| t.database == schema.database && t.table == schema.table) {
-            tables.push(Arc::new(schema));
+        if !tables.iter().any(|(t, _)| t.database == schema.database && t.table == schema.table) {
+            tables.push((Arc::new(schema), table.index));
         }
     }
     Ok(tables)
+}
+
+/// The unique index by which rows were matched so far must still be what it was.
+fn has_index(catalog: &Catalog, schema: &TableSchema, index: &str) -> Result<(), RunError> {
+    let names = |of: &TableSchema, ordinals: &[usize]| -> Vec<String> {
+        ordinals.iter().filter_map(|i| of.columns.get(*i)).map(|c| c.name.clone()).collect()
+    };
+    let wanted = names(schema, &schema.key);
+    let now = catalog.tables.iter().find(|t| t.schema.database == schema.database && t.schema.table == schema.table);
+    // A table that is gone says so in the stream.
+    let Some(now) = now else { return Ok(()) };
+    if now.unique.iter().any(|u| u.name == index && names(&now.schema, &u.columns) == wanted) {
+        return Ok(());
+    }
+    Err(RunError::stopped(format!(
+        "{}.{}: rows are matched by the unique index {index} ({}), which is not there any more or is another: create it again \
+         as it was, or begin with a new state directory and on_existing = \"truncate\"",
+        schema.database,
+        schema.table,
+        wanted.join(", ")
+    )))
 }
 
 /// Every target of every table, with its number: old ones keep theirs.
