@@ -127,6 +127,16 @@ fn redo_flags(flavor: Flavor, mib: u32) -> Vec<String> {
     }
 }
 
+/// A test that fails shows the end of the log of each server of its own: a client only sees that a connection is gone, the
+/// log tells whether the server crashed.
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the log of {} ends with:\n{}", self.flavor().name(), template::last_lines(&self.log_path()));
+        }
+    }
+}
+
 impl Server {
     /// Fetches what is needed, starts a server, and waits until it answers.
     pub fn start(options: ServerOptions) -> Result<Self, StartError> {
