@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use allocation_counter::measure;
+use fastrand::Rng;
 use millstream_binlog::event::{EventBody, Inflater, PayloadReader};
 use millstream_binlog::{
     BinlogFile, ColumnValue, Decimal, DecoderOptions, Error, EventDecoder, Row, RowChange, TableSchema,
@@ -32,18 +33,6 @@ const SAMPLES: usize = 20_000;
 
 fn is_long() -> bool {
     std::env::var_os("MILLSTREAM_LONG").is_some()
-}
-
-/// A small generator: reproducible, and the same everywhere.
-struct Seeded(u64);
-
-impl Seeded {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % n.max(1) as u64).unwrap()
-    }
 }
 
 /// What is kept from event to event.
@@ -239,7 +228,7 @@ fn run(name: &str, log: &[u8]) -> Most {
         }
         try_in_place(&events, at, &raw, &states, &mut tools, most);
     };
-    let mut seeded = Seeded(0x2545_f491_4f6c_dd1d);
+    let mut seeded = Rng::with_seed(0x2545_f491_4f6c_dd1d);
     // Where a byte of all the events is.
     let total: usize = events.iter().map(|raw| end(raw)).sum();
     let place = |mut n: usize| {
@@ -259,8 +248,8 @@ fn run(name: &str, log: &[u8]) -> Most {
         }
     } else {
         for _ in 0..SAMPLES {
-            let (at, byte) = place(seeded.below(total));
-            edit(at, byte, u8::try_from(seeded.below(256)).unwrap(), &mut most);
+            let (at, byte) = place(seeded.usize(..total));
+            edit(at, byte, seeded.u8(..), &mut most);
         }
     }
 
@@ -280,7 +269,7 @@ fn run(name: &str, log: &[u8]) -> Most {
     };
     let all = log.len() <= SMALL;
     for n in 0..if all { total } else { SAMPLES } {
-        let (at, end) = place(if all { n } else { seeded.below(total) });
+        let (at, end) = place(if all { n } else { seeded.usize(..total) });
         cut(at, end, &mut most);
     }
     most
@@ -318,7 +307,7 @@ fn prefixes_and_edits_of_files_take_memory_in_proportion() {
         assert!(used.bytes_max as usize <= 2 * FILE_BUFFER + 4 * log.len(), "{}", used.bytes_max);
         assert!(events <= log.len() / 19);
     };
-    let mut seeded = Seeded(0x9e37_79b9_7f4a_7c15);
+    let mut seeded = Rng::with_seed(0x9e37_79b9_7f4a_7c15);
     for (_, log) in fixtures() {
         let step = if is_long() || log.len() <= SMALL { 1 } else { 1 + log.len() / 500 };
         for end in (0..log.len()).step_by(step) {
@@ -326,7 +315,7 @@ fn prefixes_and_edits_of_files_take_memory_in_proportion() {
         }
         let mut edited = log.clone();
         for at in (0..log.len()).step_by(step) {
-            edited[at] = u8::try_from(seeded.below(256)).unwrap();
+            edited[at] = seeded.u8(..);
             read(&edited);
             edited[at] = log[at];
         }

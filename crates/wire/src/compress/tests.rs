@@ -22,14 +22,8 @@ fn inflated(compression: Compression, bytes: &[u8]) -> Result<Vec<u8>, Error> {
 
 /// Bytes that do not shrink.
 fn noise(len: usize) -> Vec<u8> {
-    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
-    let next = || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed.to_le_bytes()[3]
-    };
-    std::iter::repeat_with(next).take(len).collect()
+    let mut rng = fastrand::Rng::with_seed(1);
+    std::iter::repeat_with(|| rng.u8(..)).take(len).collect()
 }
 
 fn header(body: usize, sequence: u8, inflated: usize) -> [u8; 7] {
