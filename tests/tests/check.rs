@@ -144,6 +144,46 @@ fn settings_that_will_not_do_are_named_all_at_once() {
     refused(&check(&jsonl(&server.url("repl"), "\"d.t\"")), &["log_bin = OFF"]);
 }
 
+/// What works and may surprise: each is a warning of its own. A replica that logs nothing of its source is refused.
+#[test]
+fn what_may_surprise_is_told() {
+    let options = ServerOptions::new().flag("--log-replica-updates=OFF").flag("--binlog-expire-logs-seconds=300");
+    let options = options.flag("--performance-schema=ON");
+    let Some(server) = or_skip(Server::start(options)) else { return };
+    server.sql(
+        "CREATE DATABASE d; USE d; CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE u (id INT PRIMARY KEY);
+         CREATE TABLE _u_gho (id INT PRIMARY KEY); CREATE TRIGGER pt_osc_d_t_ins AFTER INSERT ON t FOR EACH ROW SET @x = 1;
+         CREATE USER app@'%'; GRANT SESSION_VARIABLES_ADMIN ON *.* TO app@'%'",
+    );
+    let mut session = server.session().unwrap();
+    session.sql("SET SESSION binlog_format = 'MIXED'").unwrap();
+    let config = jsonl(&server.url("admin"), "\"d.t\", \"d.u\"");
+    let output = check(&config);
+    assert_eq!(output.exit.code, 0, "{output:?}");
+    let wants = [
+        "log_replica_updates = OFF on the source: if it becomes a replica",
+        "1 session(s) of the source have binlog_format = MIXED",
+        "may set binlog_format for their sessions",
+        "'app'@'%'",
+        "pt-online-schema-change seems to be changing d.t (pt_osc_d_t_ins)",
+        "gh-ost seems to be changing d.u (_u_gho)",
+        "keeps its binary logs for 300 s only (binlog_expire_logs_seconds), and the snapshot may take longer (about 10 min",
+    ];
+    for want in wants {
+        assert!(output.stdout.contains(want), "{want:?} is missing in:\n{}", output.stdout);
+    }
+    assert_eq!(output.stdout.lines().filter(|l| l.starts_with("warning: ")).count(), 6, "{}", output.stdout);
+    // A run says the same at its start.
+    let home = Home::new().unwrap();
+    let run = format!("{config}[snapshot]\nmode = \"never\"\n");
+    let output = home.finish(Some(&run), &["run", "--until", "current"], LIMIT);
+    assert_eq!(output.exit.code, 0, "{output:?}");
+    assert!(output.stderr.contains("gh-ost seems to be changing d.u"), "{output:?}");
+    assert!(output.stderr.contains("300 s only (binlog_expire_logs_seconds): a longer pause"), "{output:?}");
+    server.sql("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1");
+    refused(&check(&config), &["the source is a replica, and log_replica_updates = OFF"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn targets_are_looked_at() {
     let Some(server) = server::shared() else { return };

@@ -16,6 +16,9 @@ pub enum Ask {
     /// Replicas that registered: take the columns by name, they differ. Needs what a dump needs: REPLICATION SLAVE
     /// (MariaDB since 10.5: REPLICATION MASTER ADMIN).
     Replicas,
+    /// What the server is a replica of: a row for each of its own sources, none where it has none. Needs REPLICATION CLIENT
+    /// (MariaDB since 10.5: REPLICA MONITOR).
+    ReplicaStatus,
     /// Deletes all binary logs and, on MySQL, the GTID history.
     ResetBinlog,
     /// One value: the GTIDs that are in the log's past. MySQL since 5.6: the executed set; MariaDB since 10.0: the last
@@ -36,6 +39,10 @@ pub fn statement(ask: Ask, version: ServerVersion) -> &'static str {
         Ask::Replicas if mysql((8, 0, 22)) => "SHOW REPLICAS",
         Ask::Replicas if mariadb((10, 5, 1)) => "SHOW REPLICA HOSTS",
         Ask::Replicas => "SHOW SLAVE HOSTS",
+        Ask::ReplicaStatus if mysql((8, 0, 22)) => "SHOW REPLICA STATUS",
+        Ask::ReplicaStatus if mariadb((10, 5, 1)) => "SHOW ALL REPLICAS STATUS",
+        Ask::ReplicaStatus if version.is_mariadb() => "SHOW ALL SLAVES STATUS",
+        Ask::ReplicaStatus => "SHOW SLAVE STATUS",
         Ask::ResetBinlog if mysql((8, 2, 0)) => "RESET BINARY LOGS AND GTIDS",
         Ask::ResetBinlog => "RESET MASTER",
         Ask::GtidPosition if version.is_mariadb() => "SELECT @@GLOBAL.gtid_binlog_pos",
@@ -82,11 +89,25 @@ mod tests {
     /// Bug: 113, 114
     #[test]
     fn words_change_at_the_version_that_changed_them() {
-        use Ask::{BinlogFiles, BinlogStatus, GtidPosition, Replicas, ResetBinlog};
-        let old = ["SHOW MASTER STATUS", "SHOW BINARY LOGS", "SHOW SLAVE HOSTS", "RESET MASTER"];
-        let middle = ["SHOW MASTER STATUS", "SHOW BINARY LOGS", "SHOW REPLICAS", "RESET MASTER"];
-        let new = ["SHOW BINARY LOG STATUS", "SHOW BINARY LOGS", "SHOW REPLICAS", "RESET BINARY LOGS AND GTIDS"];
-        let maria = ["SHOW BINLOG STATUS", "SHOW BINARY LOGS", "SHOW REPLICA HOSTS", "RESET MASTER"];
+        use Ask::{BinlogFiles, BinlogStatus, GtidPosition, ReplicaStatus, Replicas, ResetBinlog};
+        let old = ["SHOW MASTER STATUS", "SHOW BINARY LOGS", "SHOW SLAVE HOSTS", "SHOW SLAVE STATUS", "RESET MASTER"];
+        let middle = ["SHOW MASTER STATUS", "SHOW BINARY LOGS", "SHOW REPLICAS", "SHOW REPLICA STATUS", "RESET MASTER"];
+        let new = [
+            "SHOW BINARY LOG STATUS",
+            "SHOW BINARY LOGS",
+            "SHOW REPLICAS",
+            "SHOW REPLICA STATUS",
+            "RESET BINARY LOGS AND GTIDS",
+        ];
+        let maria = [
+            "SHOW BINLOG STATUS",
+            "SHOW BINARY LOGS",
+            "SHOW REPLICA HOSTS",
+            "SHOW ALL REPLICAS STATUS",
+            "RESET MASTER",
+        ];
+        let maria_old =
+            ["SHOW MASTER STATUS", "SHOW BINARY LOGS", "SHOW SLAVE HOSTS", "SHOW ALL SLAVES STATUS", "RESET MASTER"];
         for (text, want) in [
             ("5.6.24", old),
             ("5.7.44-log", old),
@@ -97,12 +118,13 @@ mod tests {
             ("8.2.0", new),
             ("8.4.7", new),
             ("9.7.4", new),
-            ("5.5.5-10.4.34-MariaDB", old),
+            ("5.5.5-10.4.34-MariaDB", maria_old),
             ("5.5.5-10.5.23-MariaDB-log", maria),
             ("11.8.9-MariaDB", maria),
         ] {
             let version = ServerVersion::parse(text);
-            let got = [BinlogStatus, BinlogFiles, Replicas, ResetBinlog].map(|ask| statement(ask, version));
+            let got =
+                [BinlogStatus, BinlogFiles, Replicas, ReplicaStatus, ResetBinlog].map(|ask| statement(ask, version));
             assert_eq!(got, want, "{text}");
             assert_eq!(statement(GtidPosition, version).contains("gtid_binlog_pos"), version.is_mariadb(), "{text}");
         }

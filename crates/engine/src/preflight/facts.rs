@@ -14,18 +14,22 @@ pub(super) struct Facts {
     pub(super) not_logged: Vec<String>,
 }
 
-const SETTINGS: [&str; 15] = [
+const SETTINGS: [&str; 19] = [
+    "binlog_expire_logs_auto_purge",
     "binlog_expire_logs_seconds",
     "binlog_format",
     "binlog_row_image",
     "binlog_row_metadata",
     "binlog_row_value_options",
+    "binlog_space_limit",
     "enforce_gtid_consistency",
+    "expire_logs_days",
     "gtid_mode",
     "innodb_native_foreign_keys",
     "log_bin",
     "log_replica_updates",
     "log_slave_updates",
+    "max_binlog_total_size",
     "server_id",
     "server_uuid",
     "version",
@@ -107,24 +111,9 @@ impl Facts {
         problems
     }
 
-    /// Settings that work but may surprise.
-    pub(super) fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if let Ok(seconds @ 1..86_400) = self.setting("binlog_expire_logs_seconds").parse::<u64>() {
-            warnings.push(format!(
-                "the source keeps its binary logs for {seconds} s only (binlog_expire_logs_seconds): a longer pause of \
-                 this pipeline needs a new snapshot"
-            ));
-        }
-        let forwards = ["log_replica_updates", "log_slave_updates"];
-        if forwards.iter().any(|name| self.setting(name).eq_ignore_ascii_case("OFF")) {
-            warnings.push(
-                "log_replica_updates = OFF on the source: if it is a replica itself, changes from its own source are \
-                 missing from its log"
-                    .to_owned(),
-            );
-        }
-        warnings
+    /// Whether changes that this server gets as a replica are missing from its log.
+    pub(super) fn hides_upstream(&self) -> bool {
+        ["log_replica_updates", "log_slave_updates"].iter().any(|name| self.setting(name).eq_ignore_ascii_case("OFF"))
     }
 
     /// Whether the log leaves a database out (`binlog_do_db`, `binlog_ignore_db`).
@@ -135,10 +124,10 @@ impl Facts {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn facts(version: &str, changes: &[(&str, &str)]) -> Facts {
+    pub(in crate::preflight) fn facts(version: &str, changes: &[(&str, &str)]) -> Facts {
         let mut settings: BTreeMap<String, String> = [
             ("log_bin", "ON"),
             ("binlog_format", "ROW"),
@@ -159,7 +148,6 @@ mod tests {
     #[test]
     fn each_setting_has_its_own_message_and_way_out() {
         assert_eq!(facts("9.7.4", &[]).problems(7), Vec::<String>::new());
-        assert_eq!(facts("9.7.4", &[]).warnings(), Vec::<String>::new());
         for (change, want) in [
             (("log_bin", "OFF"), "log_bin = OFF"),
             (("binlog_format", "MIXED"), "SET PERSIST binlog_format = 'ROW'"),
@@ -174,8 +162,8 @@ mod tests {
         }
         let all = [("binlog_format", "STATEMENT"), ("gtid_mode", "OFF"), ("binlog_row_image", "NOBLOB")];
         assert_eq!(facts("8.0.36", &all).problems(7).len(), 3);
-        assert_eq!(facts("8.0.36", &[("binlog_expire_logs_seconds", "3600")]).warnings().len(), 1);
-        assert_eq!(facts("8.0.36", &[("log_replica_updates", "OFF")]).warnings().len(), 1);
+        assert!(facts("8.0.36", &[("log_replica_updates", "OFF")]).hides_upstream());
+        assert!(!facts("8.0.36", &[]).hides_upstream());
     }
 
     #[test]

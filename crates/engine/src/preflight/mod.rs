@@ -4,7 +4,9 @@
 
 mod cascades;
 mod facts;
+mod retention;
 mod sink;
+mod surroundings;
 
 use core::fmt;
 
@@ -124,10 +126,10 @@ async fn examine(config: &Config, connection: &mut Connection, found: &mut Findi
         return Ok(None);
     }
     found.problems.extend(facts.problems(config.source.server_id));
-    found.warnings.extend(facts.warnings());
     let account = account(connection).await?;
     let logs = facts.setting("log_bin").eq_ignore_ascii_case("ON");
     replication_grants(connection, &mut facts, &account, logs, found).await?;
+    surroundings::upstream(connection, &facts, found).await?;
     let catalog = match catalog::read(connection, &config.source.tables).await {
         Ok(catalog) => catalog,
         Err(e) => {
@@ -145,6 +147,9 @@ async fn examine(config: &Config, connection: &mut Connection, found: &mut Findi
     };
     found.warnings.extend(catalog.warnings.iter().cloned());
     found.warnings.extend(cascades::warnings(connection, &facts, &catalog).await?);
+    found.warnings.extend(surroundings::statements(connection).await?);
+    found.warnings.extend(surroundings::schema_changes(connection, &catalog).await?);
+    found.warnings.extend(retention::warnings(connection, &facts, &catalog, config.snapshot.mode).await?);
     found.lines.push(format!(
         "source   MySQL {} at {}, server_uuid {}, binlog_row_metadata {}, TLS {}",
         facts.version,
