@@ -133,7 +133,7 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
 fn run(args: &RunArgs) -> Result<(), Failure> {
     log_to_stderr(args.log_format);
     let config = load(&args.config)?;
-    let options = RunOptions { until: args.until.clone() };
+    let options = RunOptions { until: args.until.clone(), ..RunOptions::default() };
     let report = runtime()?.block_on(async {
         let checked = Box::pin(preflight::check(&config)).await.map_err(|e| Failure::new(REFUSED, &e))?;
         for warning in checked.warnings() {

@@ -6,6 +6,7 @@
 mod driver;
 mod error;
 mod events;
+pub mod hooks;
 mod output;
 mod progress;
 mod report;
@@ -24,6 +25,8 @@ use tokio::sync::watch;
 pub use error::{RunError, RunErrorKind};
 pub use report::Report;
 
+use hooks::Hooks;
+
 use crate::checkpoint::{FileBackend, Store};
 use crate::config::{Config, Until};
 
@@ -32,6 +35,8 @@ use crate::config::{Config, Until};
 pub struct RunOptions {
     /// Where the run ends; `None`: never.
     pub until: Option<Until>,
+    /// Where a test looks, waits, or breaks something; by default nowhere.
+    pub hooks: Hooks,
 }
 
 /// Runs the pipeline until its end, a signal (SIGTERM, SIGINT), or an error that needs a person.
@@ -53,6 +58,7 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
         let attempt = start::attempt(config, options, &mut store, &mut goal, &mut total, stop.clone(), before);
         let ended = tokio::select! {
             ended = Box::pin(attempt) => ended,
+            () = options.hooks.death() => return Err(RunError::stopped("a hook ended the run")),
             () = overdue(stop.clone()) => Err(RunError::stopped(
                 "stopped while the source or the sink did not answer; the next start goes on from the last durable record",
             )),

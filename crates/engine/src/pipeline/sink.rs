@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::error::RunError;
+use super::hooks::{Hooks, Point, Subject};
 use super::output::{Target, Upload};
 use crate::delivery::{CommitPermit, LoadId, TargetNo, TxnFact};
 
@@ -47,6 +48,7 @@ pub(super) struct DorisSink {
     tasks: JoinSet<SinkEvent>,
     slots: Arc<Semaphore>,
     last: BTreeMap<TargetNo, (String, u64)>,
+    hooks: Hooks,
 }
 
 /// Lines to a file or to standard output.
@@ -79,6 +81,7 @@ impl Sink {
     pub(super) fn upload(&mut self, target: &Target, upload: Upload) {
         let Self::Doris(doris) = self else { return };
         let (client, slots) = (Arc::clone(&doris.client), Arc::clone(&doris.slots));
+        let hooks = doris.hooks.clone();
         let (database, table, columns) = (target.database.clone(), target.table.clone(), target.columns.clone());
         doris.tasks.spawn(async move {
             let bytes = upload.body.len();
@@ -92,12 +95,16 @@ impl Sink {
                 rows: upload.rows,
                 two_phase: TwoPhase::Yes,
             };
-            let result = match client.load(&load).await {
-                Ok(loaded) => loaded.txn_id.ok_or_else(|| {
+            let here = Subject::Load { load: upload.id, database: &database, table: &table };
+            let result = async {
+                hooks.at(Point::BeforeLoad, here).await?;
+                let loaded = client.load(&load).await.map_err(|e| failed(&format!("{database}.{table}"), e))?;
+                hooks.at(Point::AfterLoad, here).await?;
+                loaded.txn_id.ok_or_else(|| {
                     RunError::away(format!("{database}.{table}: load {} has no transaction", upload.label))
-                }),
-                Err(e) => Err(failed(&format!("{database}.{table}"), e)),
+                })
             };
+            let result = result.await;
             SinkEvent::Uploaded { id: upload.id, bytes, result }
         });
     }
@@ -109,11 +116,16 @@ impl Sink {
             return;
         }
         doris.last.insert(target.no, (target.database.clone(), txn));
-        let client = Arc::clone(&doris.client);
+        let (client, hooks) = (Arc::clone(&doris.client), doris.hooks.clone());
         let (database, table) = (target.database.clone(), target.table.clone());
         doris.tasks.spawn(async move {
-            let result = commit(&client, &database, &table, txn).await;
-            SinkEvent::Committed { id, result }
+            let here = Subject::Load { load: id, database: &database, table: &table };
+            let result = async {
+                hooks.at(Point::BeforeCommit, here).await?;
+                commit(&client, &database, &table, txn).await?;
+                Ok(hooks.at(Point::AfterCommit, here).await?)
+            };
+            SinkEvent::Committed { id, result: result.await }
         });
     }
 
@@ -185,7 +197,7 @@ impl Sink {
 }
 
 impl DorisSink {
-    pub(super) fn new(client: Arc<DorisClient>, pipeline: u64, databases: Vec<String>) -> Self {
+    pub(super) fn new(client: Arc<DorisClient>, pipeline: u64, databases: Vec<String>, hooks: Hooks) -> Self {
         Self {
             client,
             pipeline,
@@ -193,6 +205,7 @@ impl DorisSink {
             tasks: JoinSet::new(),
             slots: Arc::new(Semaphore::new(CONCURRENT_LOADS)),
             last: BTreeMap::new(),
+            hooks,
         }
     }
 

@@ -7,6 +7,7 @@ use millstream_wire::{ConnectOptions, Connection, Value};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::hooks::{Hooks, Point, Subject};
 use super::weights::Question;
 use super::workers::Failure;
 use crate::key::Collations;
@@ -36,10 +37,10 @@ impl Drop for Weigher {
 
 impl Weigher {
     /// It connects when it is asked first.
-    pub(super) fn start(connect: ConnectOptions, server_uuid: String, collations: Collations) -> Self {
+    pub(super) fn start(connect: ConnectOptions, server_uuid: String, collations: Collations, hooks: Hooks) -> Self {
         let (questions, asked) = mpsc::channel(1);
         let (answered, answers) = mpsc::channel(1);
-        let asker = Asker { connect, server_uuid, collations, connection: None };
+        let asker = Asker { connect, server_uuid, collations, connection: None, hooks };
         Self { questions, answers, busy: false, task: tokio::spawn(asker.work(asked, answered)) }
     }
 
@@ -72,6 +73,7 @@ struct Asker {
     server_uuid: String,
     collations: Collations,
     connection: Option<Connection>,
+    hooks: Hooks,
 }
 
 impl Asker {
@@ -117,6 +119,7 @@ impl Asker {
             }
             sql.push_str(&self.collations.weight_of(part.collation, part.charset, text).ok_or_else(unclear)?);
         }
+        self.hooks.at(Point::BeforeWeights, Subject::Weights { texts: questions.len() }).await?;
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.open().await?,

@@ -8,6 +8,7 @@ use millstream_wire::{ConnectOptions, Connection, Error, Row};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::hooks::{Broken, Hooks, Point, Subject};
 use crate::key::KeyCodec;
 use crate::merge::{ChunkId, Covered, Key, KeyRange, TableId};
 use crate::snapshot::ReadError;
@@ -65,6 +66,14 @@ pub(super) enum Failure {
     OtherServer(String),
     /// Rows that cannot be understood.
     Data(String),
+    /// A test broke it.
+    Hook(Broken),
+}
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        Self::Hook(broken)
+    }
 }
 
 impl Failure {
@@ -74,6 +83,7 @@ impl Failure {
             Self::Wire(e) => e.is_retryable() || e.is_connect() || e.is_transport(),
             Self::Read(e) => e.connection().is_some_and(|e| e.is_retryable() || e.is_transport()),
             Self::OtherServer(_) | Self::Data(_) => false,
+            Self::Hook(_) => true,
         }
     }
 }
@@ -88,6 +98,7 @@ impl core::fmt::Display for Failure {
             },
             Self::OtherServer(uuid) => write!(f, "the source answered as another server ({uuid})"),
             Self::Data(text) => f.write_str(text),
+            Self::Hook(broken) => broken.fmt(f),
         }
     }
 }
@@ -101,14 +112,19 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    pub(super) fn start(count: usize, connect: &ConnectOptions, server_uuid: &str) -> Self {
+    pub(super) fn start(count: usize, connect: &ConnectOptions, server_uuid: &str, hooks: &Hooks) -> Self {
         let (sender, results) = mpsc::channel(count.max(1));
         let mut tasks = JoinSet::new();
         let mut jobs = Vec::new();
         for worker in 0..count {
             let (job_sender, job_receiver) = mpsc::channel(1);
             jobs.push(job_sender);
-            let reader = Reader { connect: connect.clone(), server_uuid: server_uuid.to_owned(), connection: None };
+            let reader = Reader {
+                connect: connect.clone(),
+                server_uuid: server_uuid.to_owned(),
+                connection: None,
+                hooks: hooks.clone(),
+            };
             tasks.spawn(reader.work(worker, job_receiver, sender.clone()));
         }
         Self { busy: vec![false; count], jobs, results, _tasks: tasks }
@@ -156,6 +172,7 @@ struct Reader {
     connect: ConnectOptions,
     server_uuid: String,
     connection: Option<Connection>,
+    hooks: Hooks,
 }
 
 impl Reader {
@@ -192,6 +209,17 @@ impl Reader {
         let mut connection = self.connection().await?;
         match job {
             Job::Chunk { chunk, access, range, covers, rows, bytes } => {
+                let hooks = self.hooks.clone();
+                let table = access.table();
+                let here = |rows, bytes| Subject::Chunk {
+                    chunk,
+                    database: &access.schema.database,
+                    table: &access.schema.table,
+                    range: &range,
+                    rows,
+                    bytes,
+                };
+                hooks.at(Point::BeforeLowWatermark, here(0, 0)).await?;
                 // LW is taken again and again until it covers D: a transaction is sent before it is visible.
                 let mut pause = Duration::from_millis(2);
                 let lw = loop {
@@ -202,15 +230,20 @@ impl Reader {
                     tokio::time::sleep(pause).await;
                     pause = pause.saturating_mul(2).min(Duration::from_millis(100));
                 };
-                let table = access.table();
+                hooks.at(Point::AfterLowWatermark, here(0, 0)).await?;
                 let (low, high) = (range.lo.as_ref(), range.hi.as_ref());
+                hooks.at(Point::BeforeSelect, here(0, 0)).await?;
                 let read =
                     reader::read_chunk(&mut connection, table, low, high, rows, bytes).await.map_err(Failure::Read)?;
+                let here = here(read.rows.len(), read.bytes);
+                hooks.at(Point::AfterSelect, here).await?;
                 if read.abandon_connection {
                     // Cut by bytes in the middle of the result: the rest is not worth reading.
                     connection = self.connection().await?;
                 }
+                hooks.at(Point::BeforeHighWatermark, here).await?;
                 let hw = reader::high_watermark(&mut connection).await.map_err(Failure::Read)?;
+                hooks.at(Point::AfterHighWatermark, here).await?;
                 self.connection = Some(connection);
                 let ChunkRows { rows, covered, bytes, .. } = read;
                 Ok(Outcome::Chunk { chunk, lw, rows, bytes, covered, hw })

@@ -88,6 +88,7 @@ impl<B: Backend> Driver<'_, B> {
                 return Err(RunError::stopped(format!("the source refuses the snapshot: {e}")).because(e));
             }
             Failure::Wire(e) => e.to_string(),
+            Failure::Hook(broken) => broken.to_string(),
         };
         let pause = self.loop_state.chunk_backoff.next(&mut fastrand::Rng::new());
         tracing::warn!(reason = text, "a chunk is read again later");
@@ -128,13 +129,14 @@ impl<B: Backend> Driver<'_, B> {
                 {
                     continue;
                 }
-                let mut unread = self.core.merge.unread(id).into_iter();
-                if first.is_none() {
-                    first = unread.next().map(|range| (id, Arc::clone(&captured.access), range));
-                    ranges = usize::from(first.is_some());
-                }
+                let unread = self.core.merge.unread(id);
                 ranges = ranges.saturating_add(unread.len());
-                if ranges >= idle {
+                if first.is_none() {
+                    let schema = &captured.schema;
+                    let may = |range: &KeyRange| self.hooks.may_open(&schema.database, &schema.table, range);
+                    first = unread.into_iter().find(may).map(|range| (id, Arc::clone(&captured.access), range));
+                }
+                if first.is_some() && ranges >= idle {
                     break;
                 }
             }

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::error::{RunError, RunErrorKind};
 use super::events::{Core, Flow};
+use super::hooks::{Hooks, Point, Subject};
 use super::progress::Progress;
 use super::sink::{Sink, SinkEvent};
 use super::weigher::{Answers, Weigher};
@@ -82,6 +83,7 @@ pub(super) struct Driver<'r, B> {
     pub(super) goal: Goal,
     pub(super) stop: watch::Receiver<bool>,
     pub(super) progress: Progress,
+    pub(super) hooks: Hooks,
     pub(super) loop_state: LoopState,
 }
 
@@ -160,16 +162,22 @@ impl<B: Backend> Driver<'_, B> {
         loop {
             let now = Instant::now();
             if !self.core.is_inside() {
-                self.boundary(now)?;
+                self.at(Point::Boundary).await?;
+                self.boundary(now).await?;
             }
             self.make_room()?;
             self.send_uploads();
-            self.deliver()?;
+            self.deliver().await?;
             if self.is_finished().await? {
                 return self.loop_state.stopped.take().map_or(Ok(()), Err);
             }
             self.turn(&mut tick).await?;
         }
+    }
+
+    /// A place of the driver's own is reached.
+    async fn at(&self, point: Point) -> Result<(), RunError> {
+        Ok(self.hooks.at(point, Subject::Stream { position: self.core.merge.position() }).await?)
     }
 
     async fn turn(&mut self, tick: &mut tokio::time::Interval) -> Result<(), RunError> {
@@ -193,7 +201,7 @@ impl<B: Backend> Driver<'_, B> {
         if self.loop_state.ending && !self.core.is_inside() {
             return false;
         }
-        self.output_bytes() < self.limits.output
+        self.output_bytes() < self.limits.output && self.hooks.may_judge()
     }
 
     fn output_bytes(&self) -> usize {
@@ -393,9 +401,13 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// Everything that belongs between transactions.
-    fn boundary(&mut self, now: Instant) -> Result<(), RunError> {
+    async fn boundary(&mut self, now: Instant) -> Result<(), RunError> {
         while let Some(outcome) = self.loop_state.outcomes.pop_front() {
             self.outcome(outcome, now)?;
+            self.at(Point::Read).await?;
+        }
+        if self.core.merge.entry_due().is_some() {
+            self.at(Point::BeforeEntry).await?;
         }
         let was_live = self.core.is_live();
         if self.core.entries()? > 0 {
@@ -407,6 +419,7 @@ impl<B: Backend> Driver<'_, B> {
                 self.core.report.snapshot_seconds += seconds;
                 tracing::info!(rows = self.core.report.snapshot_rows, seconds, "every table is live");
             }
+            self.at(Point::AfterEntry).await?;
         }
         if !self.loop_state.ending {
             if self.goal_reached() {
@@ -478,12 +491,15 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// Record, commit, mark: whatever the epoch's next step is.
-    fn deliver(&mut self) -> Result<(), RunError> {
+    async fn deliver(&mut self) -> Result<(), RunError> {
         loop {
             match self.core.delivery.step() {
                 Step::Write(record) => {
+                    let here = Subject::Record { epoch: record.epoch };
+                    self.hooks.at(Point::BeforeRecord, here).await?;
                     let permit = self.store.write_record(self.era, &record)?;
                     self.core.delivery.recorded(permit);
+                    self.hooks.at(Point::AfterRecord, here).await?;
                 }
                 Step::Commit(loads) => {
                     let mut started = false;
@@ -501,7 +517,10 @@ impl<B: Backend> Driver<'_, B> {
                     }
                 }
                 Step::Mark(epoch) => {
+                    let here = Subject::Record { epoch };
+                    self.hooks.at(Point::BeforeMark, here).await?;
                     self.store.mark_committed(self.era, epoch)?;
+                    self.hooks.at(Point::AfterMark, here).await?;
                     self.core.delivery.marked();
                     self.core.report.epochs = self.core.report.epochs.saturating_add(1);
                 }

@@ -23,6 +23,7 @@ use super::RunOptions;
 use super::driver::{Driver, Goal, Limits, LoopState, stream_decoder};
 use super::error::RunError;
 use super::events::{Captured, Core, Group, Wanted};
+use super::hooks::Hooks;
 use super::progress::Progress;
 use super::report::Report;
 use super::sink::{self, DorisSink, JsonlSink, Sink};
@@ -207,7 +208,7 @@ pub(super) async fn attempt<B: Backend>(
         Core::new(stream_decoder(), captured, merge, delivery, outputs, prepared, stream, wanted, facts.case, weights);
     core.report = core::mem::take(total);
     core.barrier = barrier;
-    let sink = sink(config, doris, &state, &targets, era).await?;
+    let sink = sink(config, &options.hooks, doris, &state, &targets, era).await?;
     let plan = StreamPlan {
         connect: connect.clone(),
         server_id: config.source.server_id,
@@ -221,8 +222,9 @@ pub(super) async fn attempt<B: Backend>(
         sink,
         store,
         era,
-        workers: Workers::start(workers, &connect, &plan.server_uuid),
-        weigher: Weigher::start(connect, plan.server_uuid.clone(), collations),
+        workers: Workers::start(workers, &connect, &plan.server_uuid, &options.hooks),
+        weigher: Weigher::start(connect, plan.server_uuid.clone(), collations, options.hooks.clone()),
+        hooks: options.hooks.clone(),
         plan,
         limits,
         goal,
@@ -292,6 +294,7 @@ fn doris_client(config: &Config) -> Result<Option<Arc<DorisClient>>, RunError> {
 
 async fn sink(
     config: &Config,
+    hooks: &Hooks,
     doris: Option<Arc<DorisClient>>,
     state: &StoredState,
     targets: &[StoredTarget],
@@ -318,7 +321,7 @@ async fn sink(
             let databases: BTreeSet<String> = targets.iter().map(|t| t.sink.0.clone()).collect();
             let databases: Vec<String> = databases.into_iter().collect();
             sink::sweep(&client, &databases, state.pipeline, era, &[]).await?;
-            Ok(Sink::Doris(DorisSink::new(client, state.pipeline, databases)))
+            Ok(Sink::Doris(DorisSink::new(client, state.pipeline, databases, hooks.clone())))
         }
         (config::Sink::Doris(_), None) => Err(RunError::stopped("no client for Doris")),
     }
