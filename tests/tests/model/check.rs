@@ -3,7 +3,7 @@
 use millstream_engine::delivery::{TableMode, TargetNo};
 use millstream_engine::merge::RangeState;
 
-use crate::doris::{OutRow, State, fold};
+use crate::doris::{OutRow, State, fold, spelled};
 use crate::driver::{Engine, Run};
 use crate::server::{KEYS, Val, What};
 use crate::world::World;
@@ -41,7 +41,7 @@ impl World {
                 let Some(ranges) = run.merge.ranges(group.table) else { continue };
                 for key in 1..=KEYS {
                     let done = matches!(ranges.state(&[key as u8]), RangeState::Done(_));
-                    let want = truth[group.source][key];
+                    let want = spelled(truth[group.source][key]);
                     if done && table[key] != want {
                         return Err(format!(
                             "at a transaction boundary key {key} of target {} ({mode:?}) is {:?}, not {want:?}",
@@ -65,10 +65,11 @@ impl World {
             let truth = &self.server.visible[cfg.source];
             let table = fold(cfg.mode, self.rows(target, run));
             for key in 1..=KEYS {
-                if table[key] != truth[key] {
+                let want = spelled(truth[key]);
+                if table[key] != want {
                     return Err(format!(
-                        "at the end key {key} of target {i} ({:?}) is {:?}, not {:?}",
-                        cfg.mode, table[key], truth[key]
+                        "at the end key {key} of target {i} ({:?}) is {:?}, not {want:?}",
+                        cfg.mode, table[key]
                     ));
                 }
                 if cfg.mode == TableMode::Append {
@@ -90,11 +91,11 @@ impl World {
         for event in &self.server.binlog {
             let What::Txn(t) = event.what else { continue };
             for (n, c) in self.server.txns[t].changes.iter().enumerate().filter(|(_, c)| c.table == table) {
-                match (c.before, c.after) {
-                    (_, Some((k, v))) if k == key => history.push(((t, n), Some(v))),
-                    (Some((k, _)), _) if k == key => history.push(((t, n), None)),
-                    _ => {}
+                let of = |side: Option<(u8, Val)>| side.filter(|(k, _)| *k == key);
+                if of(c.before).is_some() && !c.keeps_key() {
+                    history.push(((t, n), None));
                 }
+                history.extend(of(c.after).map(|(_, v)| ((t, n), Some(v))));
             }
         }
         let (snapshot, changes) = match rows.first() {
@@ -109,6 +110,9 @@ impl World {
             if row.source != Some(*source) || (row.op != b'd').then_some(row.val) != *val {
                 return Err(format!("{row:?} is where the change {source:?} to {val:?} belongs"));
             }
+        }
+        if before.last().is_some_and(|(last, _)| after.first().is_some_and(|(first, _)| first == last)) {
+            return Err("half a change was emitted".to_owned());
         }
         let start = before.last().map_or(self.server.base[table][key as usize], |(_, val)| *val);
         if snapshot != start {

@@ -6,7 +6,7 @@ use millstream_engine::merge::{ChunkId, Covered, Key, KeyRange, Opening, RangeSt
 use crate::driver::{Alive, Run};
 use crate::flaws::Flaw;
 use crate::rng::Rng;
-use crate::server::{KEYS, Rows, Val};
+use crate::server::{KEYS, Rows, Val, spelling};
 use crate::world::{World, say};
 
 /// Where a worker is in the order of one chunk.
@@ -80,13 +80,23 @@ fn low_watermark(world: &mut World, covers: &GtidSet) -> GtidSet {
     lw
 }
 
-fn key(k: u8) -> Key {
-    vec![k].into()
+/// A row's key as the SELECT brings it: with the text that names it as a bound.
+fn key(k: u8, val: Val, flaw: Flaw) -> Key {
+    match flaw {
+        Flaw::SpellingCounts => vec![k, spelling(val) as u8].into(),
+        _ => Key::with_text(&[k], &[spelling(val) as u8]),
+    }
+}
+
+/// Whether the server takes the key for one of the range. Spellings are equal to it.
+fn selects(range: &KeyRange, k: u8) -> bool {
+    let first = |key: &Key| key.first().copied().unwrap_or(0);
+    range.lo.as_ref().is_none_or(|lo| k > first(lo)) && range.hi.as_ref().is_none_or(|hi| k <= first(hi))
 }
 
 /// Puts a bound at a random key of an Unread range (or, broken, of one that is being read).
 fn cut(run: &mut Run, rng: &mut Rng, table: TableId) {
-    run.merge.cut(table, &key(rng.below(KEYS + 2) as u8));
+    run.merge.cut(table, &Key::from([rng.below(KEYS + 2) as u8]));
 }
 
 impl World {
@@ -97,13 +107,6 @@ impl World {
             worker.step(world, run);
             run.workers[i] = worker;
             run.enter(world);
-            if world.rng.percent(2)
-                && !world.draining
-                && let Some(chunk) = run.merge.youngest_holding()
-            {
-                say!(world, "engine: {chunk:?} is abandoned (memory)");
-                run.merge.abandon(chunk);
-            }
             Ok(Alive::Yes)
         })
     }
@@ -151,7 +154,7 @@ impl Worker {
                     Stage::Opened(chunk)
                 }
             }
-            Stage::Fenced(chunk) => self.select(world, chunk),
+            Stage::Fenced(chunk) => self.select(world, run, chunk),
             Stage::Selected { chunk, rows, covered, short } => {
                 let hw = match world.cfg.flaw {
                     Flaw::HwIsGtidSet => world.server.end_of(&world.server.gtid_executed),
@@ -192,6 +195,7 @@ impl Worker {
             return if covers { Stage::LwBeforeMark { table, source, range, lw } } else { Stage::Idle };
         }
         let Some(opening) = run.merge.open(table, range.clone()) else { return Stage::Idle };
+        run.chunks.insert(opening.chunk, table);
         say!(world, "engine: {:?} marks {range:?} of table {source}, D={}", opening.chunk, opening.covers);
         debug_assert!(run.merge.ranges(table).is_some_and(|r| {
             range.hi.as_ref().is_none_or(|hi| *r.state(hi) == RangeState::Reading(opening.chunk))
@@ -200,7 +204,7 @@ impl Worker {
     }
 
     /// A consistent read; with HW read before it in a broken driver.
-    fn select(&mut self, world: &mut World, mut chunk: Chunk) -> Stage {
+    fn select(&mut self, world: &mut World, run: &Run, mut chunk: Chunk) -> Stage {
         if world.cfg.flaw == Flaw::HwBeforeSelect && chunk.early_hw.is_none() {
             chunk.early_hw = Some(world.server.end());
             return Stage::Fenced(chunk);
@@ -213,10 +217,10 @@ impl Worker {
             }
             _ => world.server.visible,
         };
-        let limit = world.cfg.chunk_rows;
+        let limit = run.rows.get(&chunk.table).copied().unwrap_or(world.cfg.chunk_rows);
         let mut rows: Vec<(Key, Val)> = (1..=KEYS as u8)
-            .filter(|k| chunk.range.contains(&[*k]))
-            .filter_map(|k| visible[chunk.source][k as usize].map(|v| (key(k), v)))
+            .filter(|k| selects(&chunk.range, *k))
+            .filter_map(|k| visible[chunk.source][k as usize].map(|v| (key(k, v, world.cfg.flaw), v)))
             .take(limit)
             .collect();
         let mut cut = rows.len() == limit;

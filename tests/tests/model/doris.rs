@@ -2,7 +2,7 @@
 
 use millstream_engine::delivery::{TableMode, TargetNo, TxnFact};
 
-use crate::server::{KEYS, Val};
+use crate::server::{KEYS, Val, spelling};
 
 /// A row of an append table; upsert tables get the same, collapsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,17 +133,34 @@ impl Doris {
     }
 }
 
-/// The table that `rows` make, by key.
-pub(crate) fn fold<'a>(mode: TableMode, rows: impl Iterator<Item = &'a OutRow>) -> [Option<Val>; KEYS + 1] {
+impl OutRow {
+    /// The key's bytes: what the sink knows a row by.
+    pub(crate) const fn identity(&self) -> (u8, usize) {
+        (self.key, spelling(self.val))
+    }
+}
+
+/// The table that `rows` make, by key and spelling.
+pub(crate) fn fold<'a>(mode: TableMode, rows: impl Iterator<Item = &'a OutRow>) -> [[Option<Val>; 2]; KEYS + 1] {
     // Both modes: the greatest sequence number of a key says what it is. In an upsert table a change replaces what has
     // a sequence number not above its own; in an append table the history is read in the order of the numbers.
     let _ = mode;
-    let mut last = [(i64::MIN, None); KEYS + 1];
+    let mut last = [[(i64::MIN, None); 2]; KEYS + 1];
     for row in rows {
-        let at = &mut last[row.key as usize];
+        let (key, spelling) = row.identity();
+        let at = &mut last[key as usize][spelling];
         if row.seq >= at.0 {
             *at = (row.seq, (row.op != b'd').then_some(row.val));
         }
     }
-    last.map(|(_, val)| val)
+    last.map(|spellings| spellings.map(|(_, val)| val))
+}
+
+/// What [`fold`] gives for a key that the source has as `row`.
+pub(crate) fn spelled(row: Option<Val>) -> [Option<Val>; 2] {
+    let mut spellings = [None; 2];
+    if let Some(val) = row {
+        spellings[spelling(val)] = row;
+    }
+    spellings
 }

@@ -8,13 +8,13 @@ use millstream_engine::delivery::{
     Coordinate, Delivery, EpochRecord, Extra, LoadEnd, LoadId, Partial, Sealed, Step, TableMode, TargetChange,
     TargetNo, TargetState,
 };
-use millstream_engine::merge::{ChangeKind, KeyRange, Merge, RangeSet, RangeState, TableId, Verdict};
+use millstream_engine::merge::{ChangeKind, ChunkId, KeyRange, Merge, RangeSet, RangeState, TableId, Verdict};
 
 use crate::boot::Boot;
 use crate::chunks::Worker;
 use crate::doris::OutRow;
 use crate::flaws::Flaw;
-use crate::server::{Server, Val, What};
+use crate::server::{Server, Val, What, spelling};
 use crate::world::{World, say};
 
 /// The engine process.
@@ -95,6 +95,10 @@ pub(crate) struct Run {
     place: Coordinate,
     n: i64,
     next_table: u32,
+    /// The tables of the chunks that were opened.
+    pub chunks: BTreeMap<ChunkId, TableId>,
+    /// Rows per chunk of tables whose held changes forced smaller ones.
+    pub rows: BTreeMap<TableId, usize>,
     /// Ranges that a broken walk takes for finished.
     pub finished: Vec<(TableId, KeyRange)>,
 }
@@ -143,6 +147,8 @@ impl Run {
             last: begin.states.clone(),
             n: 0,
             next_table: 1,
+            chunks: BTreeMap::new(),
+            rows: BTreeMap::new(),
             finished: Vec::new(),
         };
         for (target, state) in begin.states {
@@ -216,8 +222,8 @@ impl Run {
         let seq = (first.seq, last.seq);
         let mode = world.target(target).mode;
         if mode == TableMode::Upsert {
-            let mut by_key: BTreeMap<u8, OutRow> = BTreeMap::new();
-            by_key.extend(rows.iter().map(|r| (r.key, *r)));
+            let mut by_key: BTreeMap<(u8, usize), OutRow> = BTreeMap::new();
+            by_key.extend(rows.iter().map(|r| (r.identity(), *r)));
             rows = by_key.into_values().collect();
         }
         let id = self.delivery.next_load(target).unwrap();
@@ -298,7 +304,9 @@ fn units(world: &World, t: usize) -> Vec<Unit> {
     for (number, c) in world.server.txns[t].changes.iter().enumerate() {
         let unit = |(key, val), op| Unit { table: c.table, key, val, op, number };
         match (c.before, c.after) {
-            (Some((k, _)), Some((k2, v))) if k == k2 => units.push(unit((k, v), b'u')),
+            (Some((k, _)), Some((l, v))) if c.keeps_key() || (k == l && world.cfg.flaw == Flaw::SpellingIsNoChange) => {
+                units.push(unit((k, v), b'u'));
+            }
             (before, after) => {
                 units.extend(before.map(|b| unit(b, b'd')));
                 units.extend(after.map(|a| unit(a, b'c')));
@@ -453,6 +461,7 @@ impl Run {
                 continue;
             }
             self.change(world, t, &units, i, ordinal);
+            self.make_room(world);
             if world.rng.percent(world.cfg.cut_load) && !self.groups.is_empty() {
                 let group = world.rng.below(self.groups.len());
                 let rows = ordinals[self.groups[group].source];
@@ -480,15 +489,14 @@ impl Run {
             _ => None,
         };
         for g in 0..self.groups.len() {
-            let group = &self.groups[g];
+            let group = Group { targets: self.groups[g].targets.clone(), ..self.groups[g] };
             if group.source != unit.table {
                 continue;
             }
-            let kind = |u: &Unit| if u.op == b'd' { ChangeKind::Delete } else { ChangeKind::Put };
             let verdict = match other {
                 // The second judgement of the same key has no effect of its own.
-                Some(other) => self.merge.change(group.table, &[other.key], ordinal, kind(&other), || (other.val, 1)),
-                None => self.merge.change(group.table, &[unit.key], ordinal, kind(&unit), || (unit.val, 1)),
+                Some(other) => self.judge(group.table, &other, flaw, ordinal),
+                None => self.judge(group.table, &unit, flaw, ordinal),
             };
             say!(
                 world,
@@ -499,10 +507,31 @@ impl Run {
                 group.targets
             );
             if verdict == Verdict::Emit {
-                for target in group.targets.clone() {
+                for target in group.targets {
                     self.emit(target, unit, Some((t, unit.number)));
                 }
             }
+        }
+    }
+
+    fn judge(&mut self, table: TableId, unit: &Unit, flaw: Flaw, ordinal: u32) -> Verdict {
+        let kind = if unit.op == b'd' { ChangeKind::Delete } else { ChangeKind::Put };
+        let key = [unit.key, spelling(unit.val) as u8];
+        let order = if flaw == Flaw::SpellingCounts { &key[..] } else { &key[..1] };
+        self.merge.change(table, order, ordinal, kind, || (unit.val, 1))
+    }
+
+    /// Held changes take too much: the youngest chunk that holds any is given up, and the next ones are smaller.
+    fn make_room(&mut self, world: &mut World) {
+        while self.merge.held_bytes() > world.cfg.held_limit
+            && let Some(chunk) = self.merge.youngest_holding()
+        {
+            say!(world, "engine: {chunk:?} is abandoned (memory)");
+            if let Some(table) = self.chunks.get(&chunk) {
+                let rows = self.rows.entry(*table).or_insert(world.cfg.chunk_rows);
+                *rows = (*rows / 2).max(1);
+            }
+            self.merge.abandon(chunk);
         }
     }
 

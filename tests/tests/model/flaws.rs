@@ -24,6 +24,10 @@ pub(crate) enum Flaw {
     NewKeyOnly,
     /// A chunk with fewer rows than asked for covers only up to its last row, and the gap is nobody's.
     ShortChunkEndsAtLastRow,
+    /// Bounds and changes are compared with their key's spelling.
+    SpellingCounts,
+    /// An update that changes a key's spelling alone is an update of one row.
+    SpellingIsNoChange,
     /// After a lost load the target resumes with the ranges of the lost epoch.
     ReplayWithNewRanges,
     /// After a lost load the target's later loads are committed.

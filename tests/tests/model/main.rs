@@ -2,8 +2,10 @@
 //!
 //! **Server**: transactions of one to three row operations over two tables of seven keys, row locks until the engine
 //! commit, and flush, sync (from then on the dump may send), engine commit (visible) and gtid_executed each a step of
-//! its own, the last two in binlog order or in any; rollbacks, rotations, failover to a server with other positions.
-//! **Engine**: one stream, one to three chunk workers, epochs with loads cut anywhere (inside a transaction, inside a
+//! its own, the last two in binlog order or in any; keys in two spellings that are equal to it; rollbacks, rotations,
+//! failover to a server with other positions.
+//! **Engine**: one stream, one to three chunk workers, chunks given up where held changes take too much, epochs with
+//! loads cut anywhere (inside a transaction, inside a
 //! chunk), targets in append and upsert mode that part and meet again, tables added while running, an upsert target
 //! read again, lost connections inside a transaction, crashes between any two steps, requests of a dead engine that
 //! arrive late. **Doris**: loads in two phases; a crash may cost loads that were not committed, and the memory of

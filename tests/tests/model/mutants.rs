@@ -210,6 +210,26 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         budget: 2000,
     },
     Mutant {
+        name: "spelling_counts",
+        tune: |c| {
+            calm(c);
+            c.server.spellings = true;
+            flaw(c, Flaw::SpellingCounts)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "spelling_is_no_change",
+        tune: |c| {
+            calm(c);
+            c.server.spellings = true;
+            flaw(c, Flaw::SpellingIsNoChange)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
         name: "forget_older",
         tune: |c| {
             calm(c);

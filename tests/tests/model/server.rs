@@ -6,8 +6,14 @@ use millstream_binlog::{Gtid, GtidSet, Position, Tag, Tsid, Uuid};
 
 use crate::rng::Rng;
 
-/// A row's content.
+/// A row's content. It also tells in which of two [`spelling`]s the row's key is written.
 pub(crate) type Val = u32;
+
+/// `a` or `A`: the server takes both for one key, the sink for two.
+pub(crate) const fn spelling(val: Val) -> usize {
+    (val % 2) as usize
+}
+
 pub(crate) const TABLES: usize = 2;
 /// Keys are 1 to KEYS.
 pub(crate) const KEYS: usize = 7;
@@ -32,9 +38,19 @@ impl Change {
         }
     }
 
+    /// Whether the row stays what it is to the sink: its key has the same bytes.
+    pub(crate) fn keeps_key(&self) -> bool {
+        matches!((self.before, self.after), (Some((k, v)), Some((l, w))) if k == l && spelling(v) == spelling(w))
+    }
+
     fn keys(&self) -> impl Iterator<Item = (usize, u8)> + '_ {
         [self.before, self.after].into_iter().flatten().map(|(k, _)| (self.table, k))
     }
+}
+
+/// A value that no row had, with the key written in either spelling.
+fn new_value(last: Val, spellings: bool, rng: &mut Rng) -> Val {
+    (last | 1) + if spellings && rng.percent(40) { 2 } else { 1 }
 }
 
 /// Commit stages in their order; `listed` (in gtid_executed) comes after Visible.
@@ -77,6 +93,8 @@ pub(crate) struct ServerConfig {
     pub txns: usize,
     /// Weights of: begin, row operation or flush, sync, engine commit, gtid_executed.
     pub speed: [usize; 5],
+    /// Keys come in two spellings.
+    pub spellings: bool,
     /// Broken (MySQL 5.6): gtid_executed is set at flush.
     pub listed_at_flush: bool,
 }
@@ -105,12 +123,12 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(cfg: ServerConfig, rng: &mut Rng) -> Self {
         let mut base = Rows::default();
-        let mut next_val = 1;
+        let mut next_val = 0;
         let fill = [30, 60, 90][rng.below(3)];
         for row in base.iter_mut().flat_map(|t| t.iter_mut().skip(1)) {
             if rng.percent(fill) {
+                next_val = new_value(next_val, cfg.spellings, rng);
                 *row = Some(next_val);
-                next_val += 1;
             }
         }
         Self {
@@ -246,7 +264,7 @@ impl Server {
         // The locked keys are as committed, but for this transaction's own changes.
         let mut rows = self.visible;
         self.txns[t].changes.iter().for_each(|c| c.apply(&mut rows));
-        self.next_val += 1;
+        self.next_val = new_value(self.next_val, self.cfg.spellings, rng);
         let new = self.next_val;
         let (k, old) = (key as u8, rows[table][key]);
         let (before, after) = match old {

@@ -27,6 +27,8 @@ pub(crate) struct Config {
     pub targets: Vec<TargetConfig>,
     /// The second source table is captured only while the engine runs.
     pub add_later: bool,
+    /// Bytes of held changes beyond which the youngest chunk that holds any is given up.
+    pub held_limit: usize,
     /// A live upsert target is read again.
     pub resync: bool,
     /// Steps of the server before the engine starts.
@@ -72,10 +74,12 @@ impl Config {
                 order: rng.percent(50),
                 txns: 4 + rng.below(12),
                 speed: [3, 8, slow(rng) + 1, slow(rng) + 1, slow(rng) + 1],
+                spellings: rng.percent(50),
                 listed_at_flush: false,
             },
             targets,
             add_later: rng.percent(25),
+            held_limit: [1000, 1000, 500, 200][rng.below(4)],
             resync: rng.percent(25),
             warm_up: [0, 20, 60][rng.below(3)],
             workers: 1 + rng.below(3),
