@@ -496,6 +496,11 @@ async fn wrong_credentials_and_missing_tables_are_told() {
     let error = absent.load(&good, &body, label(0), TwoPhase::Yes).await.unwrap_err();
     assert_eq!(error.fatal_cause(), Some(FatalCause::UnknownTable), "{error}");
 
+    // An FE that is gone is passed over on the SQL port too.
+    let sql = format!("127.0.0.1:1,{}", sim.sql_addr());
+    let two = DorisClient::new(ClientOptions::new(vec![sim.fe_url()], sql, sim.user(), sim.password())).unwrap();
+    assert_eq!(two.count("ods", "log").await.unwrap(), 0);
+
     let probe = good.probe().await.unwrap();
     assert_eq!(probe.backends.len(), 1);
     let config = good.frontend_config(&["label_num_threshold", "no_such_setting"]).await.unwrap();

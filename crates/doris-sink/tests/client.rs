@@ -441,7 +441,7 @@ async fn https_is_verified_and_not_left() {
     let error = load(&DorisClient::new(trusting.clone()).unwrap()).await.unwrap_err();
     assert!(error.is_retryable() && error.to_string().contains("certificate"), "{error}");
     assert_eq!(fe.requests().len(), 0);
-    trusting.ca_pem = Some(include_bytes!("fixtures/tls/ca.pem").to_vec());
+    trusting.ca_file = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tls/ca.pem").into());
     let client = DorisClient::new(trusting.clone()).unwrap();
     assert_eq!(load(&client).await.unwrap().txn_id, Some(7));
     // The next redirect leaves TLS.

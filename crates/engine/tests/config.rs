@@ -83,7 +83,7 @@ fn the_example_of_the_readme_means_what_it_says() {
     assert_eq!((config.snapshot.workers, config.snapshot.chunk_rows), (4, 16_384));
     let Sink::Doris(doris) = &config.sink else { panic!("{:?}", config.sink) };
     assert_eq!(doris.fe[0].to_string(), "http://127.0.0.1:8030");
-    assert_eq!(doris.sql.to_string(), "127.0.0.1:9030");
+    assert_eq!(doris.sql[0].to_string(), "127.0.0.1:9030");
     assert_eq!(doris.password.reveal(), "geheim");
     assert_eq!(doris.delivery, Delivery::ExactlyOnce);
     assert_eq!((doris.on_existing, doris.on_invalid_date), (OnExisting::Fail, OnInvalidDate::Fail));
@@ -111,6 +111,21 @@ fn everything_that_may_be_left_out_has_a_default() {
     let config = parse(&socket).unwrap();
     assert_eq!(config.source.address, Address::Socket("/run/m.sock".into()));
     assert_eq!(config.source.password, Password::new("p"));
+}
+
+#[test]
+fn tls_to_doris_and_several_sql_ports() {
+    let tls =
+        "be = []\nsql_ssl_mode = \"verify-ca\"\ntls_ca = \"ca.pem\"\nallow_hosts = [\"be1\"]\nallow_plain_be = true";
+    let text = EXAMPLE.replacen("be = []", tls, 1);
+    let text = text.replacen("sql = \"127.0.0.1:9030\"", "sql = [\"fe1\", \"fe2:9031\"]", 1);
+    let Sink::Doris(doris) = parse(&text).unwrap().sink else { panic!() };
+    let options = doris.client_options();
+    assert_eq!((options.sql.as_str(), options.allow_plain_be), ("fe1:9030,fe2:9031", true));
+    assert_eq!((options.ca_file, options.allow_hosts), (Some("ca.pem".into()), vec!["be1".to_owned()]));
+    assert_eq!(options.sql_ssl_mode, millstream_wire::SslMode::VerifyCa);
+    let message = refused(&text.replacen("tls_ca = \"ca.pem\"", "", 1));
+    assert!(message.contains("sink.tls_ca: is missing"), "{message}");
 }
 
 #[test]

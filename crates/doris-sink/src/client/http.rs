@@ -106,7 +106,7 @@ impl Transport {
         match ca_pem {
             None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
             Some(pem) => {
-                let bad = || SinkError::config("the CA file for Doris is no PEM file with certificates");
+                let bad = || SinkError::config("sink.tls_ca: the file is no PEM file with certificates");
                 for certificate in CertificateDer::pem_slice_iter(pem) {
                     roots.add(certificate.map_err(|_| bad())?).map_err(|_| bad())?;
                 }

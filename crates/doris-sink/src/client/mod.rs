@@ -64,18 +64,15 @@ impl DorisClient {
             return Err(SinkError::config("sink.fe: at least one FE is needed"));
         }
         let backends = endpoints(&options.be, BE_PORT, "be")?;
-        let Some((sql_host, sql_port)) = endpoint::split_host_port(&options.sql) else {
-            return Err(SinkError::config("sink.sql: must be like \"host:9030\""));
+        let ca = match &options.ca_file {
+            Some(path) => Some(
+                std::fs::read(path)
+                    .map_err(|e| SinkError::config(format!("sink.tls_ca: {} cannot be read: {e}", path.display())))?,
+            ),
+            None => None,
         };
-        let sql = sql::SqlPort::new(
-            sql_host,
-            sql_port.unwrap_or(SQL_PORT),
-            &options.user,
-            &options.password,
-            options.connect_timeout,
-            frontends.iter().any(|frontend| frontend.tls),
-        );
-        let transport = http::Transport::new(options.connect_timeout, options.ca_pem.as_deref())?;
+        let sql = sql::SqlPort::new(&options)?;
+        let transport = http::Transport::new(options.connect_timeout, ca.as_deref())?;
         let rng = options.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Ok(Self {
             credentials: Credentials::new(&options.user, &options.password),
@@ -158,6 +155,6 @@ mod tests {
         assert!(error(|o| o.fe.clear()).contains("sink.fe"));
         assert!(error(|o| o.be = vec!["http://a".into(), "x y".into()]).contains("sink.be: entry 2"));
         assert!(error(|o| o.sql = "fe:port".into()).contains("sink.sql"));
-        assert!(error(|o| o.ca_pem = Some(b"no pem".to_vec())).contains("CA file"));
+        assert!(error(|o| o.ca_file = Some("/nonexistent/ca.pem".into())).contains("sink.tls_ca"));
     }
 }

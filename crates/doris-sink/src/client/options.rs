@@ -1,5 +1,8 @@
 use core::fmt;
 use core::time::Duration;
+use std::path::PathBuf;
+
+use millstream_wire::SslMode;
 
 /// How to reach a Doris cluster. [`ClientOptions::new`] sets everything but the addresses and the account.
 #[derive(Clone)]
@@ -8,14 +11,17 @@ pub struct ClientOptions {
     pub fe: Vec<String>,
     /// HTTP addresses of BEs, `http://host:8040`, that loads go to instead of those the FE names. Mostly empty.
     pub be: Vec<String>,
-    /// The FE's SQL port, `host:9030`.
+    /// SQL ports of FEs, `host:9030`, comma-separated: when one cannot be reached the next is asked.
     pub sql: String,
+    /// Whether and how TLS is used on the SQL port. (An FE offers it with `enable_ssl`.)
+    pub sql_ssl_mode: SslMode,
     /// Account.
     pub user: String,
     /// Its password. Never printed.
     pub password: String,
-    /// Certificates (PEM) to believe for https, instead of the public CAs.
-    pub ca_pem: Option<Vec<u8>>,
+    /// A file of certificates (PEM) to believe for https, instead of the public CAs, and on the SQL port by the modes that
+    /// verify.
+    pub ca_file: Option<PathBuf>,
     /// Follow redirects from https to http. The FE sends loads to BEs over plain http even when it speaks https itself.
     pub allow_plain_be: bool,
     /// Hosts that redirects may name; empty for any.
@@ -48,7 +54,8 @@ impl ClientOptions {
             sql: sql.into(),
             user: user.into(),
             password: password.into(),
-            ca_pem: None,
+            sql_ssl_mode: SslMode::Preferred,
+            ca_file: None,
             allow_plain_be: false,
             allow_hosts: Vec::new(),
             connect_timeout: Duration::from_secs(10),

@@ -1,9 +1,12 @@
 //! The FE's SQL port: what HTTP does not tell. A thin layer over `millstream_wire`, and readers of what Doris prints.
 
 use core::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use millstream_wire::{ConnectOptions, Connection, Error, ResultSet, SslMode};
+use millstream_wire::{ConnectOptions, Connection, Error, ResultSet};
 
+use super::endpoint::split_host_port;
+use super::{ClientOptions, SQL_PORT};
 use crate::error::{Kind, SinkError};
 use crate::table::{ExistingColumn, ExistingTable, Model};
 use crate::txn::{TxnRow, TxnStatus};
@@ -19,8 +22,12 @@ pub(crate) fn literal(text: &str) -> String {
 /// A session that comes back after it broke.
 #[derive(Debug)]
 pub(crate) struct SqlPort {
-    options: ConnectOptions,
-    address: String,
+    /// An FE, with its address for messages.
+    first: (String, ConnectOptions),
+    /// More of them.
+    others: Vec<(String, ConnectOptions)>,
+    /// Which of all is asked; 0 is the first.
+    current: AtomicUsize,
     session: tokio::sync::Mutex<Option<Connection>>,
 }
 
@@ -38,17 +45,48 @@ fn is_missing(error: &Error) -> bool {
 }
 
 impl SqlPort {
-    pub(crate) fn new(host: &str, port: u16, user: &str, password: &str, connect_timeout: Duration, tls: bool) -> Self {
-        // An FE without `enable_ssl` offers no TLS; with it the certificate is the cluster's own.
-        let mode = if tls { SslMode::Preferred } else { SslMode::Disabled };
-        let options = ConnectOptions::tcp(host, port)
-            .user(user)
-            .password(password)
-            .ssl_mode(mode)
-            .connect_timeout(connect_timeout)
-            .read_timeout(Some(READ_TIMEOUT));
-        let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        Self { options, address, session: tokio::sync::Mutex::new(None) }
+    pub(crate) fn new(options: &ClientOptions) -> SqlResult<Self> {
+        let one = |text: &str| {
+            let (host, port) = split_host_port(text.trim())?;
+            let port = port.unwrap_or(SQL_PORT);
+            let connect = ConnectOptions::tcp(host, port)
+                .user(options.user.as_str())
+                .password(options.password.as_str())
+                .ssl_mode(options.sql_ssl_mode)
+                .connect_timeout(options.connect_timeout)
+                .read_timeout(Some(READ_TIMEOUT));
+            let connect = match &options.ca_file {
+                Some(path) => connect.ssl_ca(path.as_path()),
+                None => connect,
+            };
+            let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+            Some((address, connect))
+        };
+        let bad = || SinkError::config("sink.sql: must be like \"host:9030\"");
+        let mut servers = options.sql.split(',').map(one);
+        let first = servers.next().flatten().ok_or_else(bad)?;
+        let others = servers.collect::<Option<Vec<_>>>().ok_or_else(bad)?;
+        Ok(Self { first, others, current: AtomicUsize::new(0), session: tokio::sync::Mutex::new(None) })
+    }
+
+    fn server(&self) -> &(String, ConnectOptions) {
+        let all = self.others.len().saturating_add(1);
+        let at = self.current.load(Ordering::Relaxed).checked_rem(all).unwrap_or(0);
+        at.checked_sub(1).and_then(|at| self.others.get(at)).unwrap_or(&self.first)
+    }
+
+    /// Connects to the current FE, or to the next one that can be reached.
+    async fn connect(&self) -> Result<Connection, Error> {
+        let mut left = self.others.len();
+        loop {
+            match Box::pin(Connection::connect(&self.server().1)).await {
+                Err(error) if left > 0 && error.is_retryable() => {
+                    self.current.fetch_add(1, Ordering::Relaxed);
+                    left = left.saturating_sub(1);
+                }
+                other => return other,
+            }
+        }
     }
 
     fn error(&self, what: &str, source: Error) -> SinkError {
@@ -57,7 +95,7 @@ impl SqlPort {
             ["not master", "not_master", "lock timeout", "not ready", "rpc"].iter().any(|part| text.contains(part))
         });
         let retryable = master || source.is_retryable() || source.is_transport();
-        let what = format!("{what} ({})", self.address);
+        let what = format!("{what} ({})", self.server().0);
         SinkError::new(Kind::Sql { what, retryable, source: Box::new(source) })
     }
 
@@ -72,7 +110,7 @@ impl SqlPort {
                 return result;
             }
         }
-        let mut session = Box::pin(Connection::connect(&self.options)).await?;
+        let mut session = self.connect().await?;
         let result = session.query_all(sql).await;
         if session.is_usable() {
             *guard = Some(session);
@@ -82,7 +120,7 @@ impl SqlPort {
 
     /// Runs a statement in a session of its own, after a setting that must not outlive it.
     async fn run_with(&self, setting: &str, sql: &str) -> Result<ResultSet, Error> {
-        let mut session = Box::pin(Connection::connect(&self.options)).await?;
+        let mut session = self.connect().await?;
         session.execute(setting).await?;
         let result = session.query_all(sql).await;
         session.close().await;

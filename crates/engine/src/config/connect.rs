@@ -5,6 +5,16 @@ use millstream_wire::ConnectOptions;
 
 use super::{Address, Doris, Source, SslMode};
 
+const fn ssl_mode(mode: SslMode) -> millstream_wire::SslMode {
+    match mode {
+        SslMode::Disabled => millstream_wire::SslMode::Disabled,
+        SslMode::Preferred => millstream_wire::SslMode::Preferred,
+        SslMode::Required => millstream_wire::SslMode::Required,
+        SslMode::VerifyCa => millstream_wire::SslMode::VerifyCa,
+        SslMode::VerifyIdentity => millstream_wire::SslMode::VerifyIdentity,
+    }
+}
+
 impl Source {
     /// How to connect to the source.
     #[must_use]
@@ -16,13 +26,7 @@ impl Source {
         let options = options
             .user(self.user.as_str())
             .password(self.password.reveal())
-            .ssl_mode(match self.ssl_mode {
-                SslMode::Disabled => millstream_wire::SslMode::Disabled,
-                SslMode::Preferred => millstream_wire::SslMode::Preferred,
-                SslMode::Required => millstream_wire::SslMode::Required,
-                SslMode::VerifyCa => millstream_wire::SslMode::VerifyCa,
-                SslMode::VerifyIdentity => millstream_wire::SslMode::VerifyIdentity,
-            })
+            .ssl_mode(ssl_mode(self.ssl_mode))
             .allow_public_key_retrieval(self.allow_public_key_retrieval)
             .compression(self.compression)
             .attribute("program_name", "millstream");
@@ -42,9 +46,14 @@ impl Doris {
     #[must_use]
     pub fn client_options(&self) -> ClientOptions {
         let texts = |list: &[super::HttpEndpoint]| list.iter().map(ToString::to_string).collect();
+        let sql: Vec<String> = self.sql.iter().map(ToString::to_string).collect();
         ClientOptions {
             be: texts(&self.be),
-            ..ClientOptions::new(texts(&self.fe), self.sql.to_string(), self.user.as_str(), self.password.reveal())
+            sql_ssl_mode: ssl_mode(self.sql_ssl_mode),
+            ca_file: self.tls_ca.clone(),
+            allow_plain_be: self.allow_plain_be,
+            allow_hosts: self.allow_hosts.clone(),
+            ..ClientOptions::new(texts(&self.fe), sql.join(","), self.user.as_str(), self.password.reveal())
         }
     }
 }

@@ -66,7 +66,11 @@ pub(super) struct Jsonl {
 pub(super) struct Doris {
     pub(super) fe: Option<Vec<HttpEndpoint>>,
     pub(super) be: Option<Vec<HttpEndpoint>>,
-    pub(super) sql: Option<HostPort>,
+    pub(super) sql: Option<Vec<HostPort>>,
+    pub(super) sql_ssl_mode: Option<SslMode>,
+    pub(super) tls_ca: Option<String>,
+    pub(super) allow_plain_be: Option<bool>,
+    pub(super) allow_hosts: Option<Vec<String>>,
     pub(super) user: Option<String>,
     pub(super) password: Option<Password>,
     pub(super) mode: Option<TableMode>,
@@ -83,10 +87,14 @@ pub(super) struct Flush {
     pub(super) bytes: Option<u64>,
 }
 
-const DORIS_KEYS: [&str; 12] = [
+const DORIS_KEYS: [&str; 16] = [
     "fe",
     "be",
     "sql",
+    "sql_ssl_mode",
+    "tls_ca",
+    "allow_plain_be",
+    "allow_hosts",
     "user",
     "password",
     "mode",
@@ -96,6 +104,13 @@ const DORIS_KEYS: [&str; 12] = [
     "replication_num",
     "buckets",
     "time_zone",
+];
+const SSL_MODES: [(&str, SslMode); 5] = [
+    ("disabled", SslMode::Disabled),
+    ("preferred", SslMode::Preferred),
+    ("required", SslMode::Required),
+    ("verify-ca", SslMode::VerifyCa),
+    ("verify-identity", SslMode::VerifyIdentity),
 ];
 const MODES: [(&str, TableMode); 2] = [("upsert", TableMode::Upsert), ("append", TableMode::Append)];
 
@@ -133,17 +148,7 @@ fn source(mut s: Section, r: &mut Reading<'_>) -> Source {
         }
     });
     let start = s.string(r, "start").and_then(|text| noted(r, s.key("start"), text.parse::<Start>()));
-    let ssl_mode = s.choice(
-        r,
-        "ssl_mode",
-        &[
-            ("disabled", SslMode::Disabled),
-            ("preferred", SslMode::Preferred),
-            ("required", SslMode::Required),
-            ("verify-ca", SslMode::VerifyCa),
-            ("verify-identity", SslMode::VerifyIdentity),
-        ],
-    );
+    let ssl_mode = s.choice(r, "ssl_mode", &SSL_MODES);
     let ssl_ca = s.string(r, "ssl_ca");
     let server_id = s.integer(r, "server_id", 1, i64::from(u32::MAX)).and_then(|n| u32::try_from(n).ok());
     let server_public_key = s.string(r, "server_public_key");
@@ -214,8 +219,10 @@ fn sink(mut s: Section, r: &mut Reading<'_>) -> Sink {
 fn doris(r: &mut Reading<'_>, s: &mut Section) -> Doris {
     let fe = endpoints(r, s, "fe", 8030);
     let be = endpoints(r, s, "be", 8040);
-    let sql = s.string(r, "sql");
-    let sql = sql.and_then(|text| noted(r, s.key("sql"), address::host_port(&text, Some(9030))));
+    let sql = s.one_or_more(r, "sql").map(|texts| {
+        let all = texts.iter().filter_map(|text| noted(r, s.key("sql"), address::host_port(text, Some(9030))));
+        all.collect()
+    });
     let delivery = s.choice(
         r,
         "delivery",
@@ -243,6 +250,10 @@ fn doris(r: &mut Reading<'_>, s: &mut Section) -> Doris {
         fe,
         be,
         sql,
+        sql_ssl_mode: s.choice(r, "sql_ssl_mode", &SSL_MODES),
+        tls_ca: s.string(r, "tls_ca"),
+        allow_plain_be: s.boolean(r, "allow_plain_be"),
+        allow_hosts: s.strings(r, "allow_hosts", Context::Plain),
         user: s.string(r, "user"),
         password: s.string(r, "password").map(Password::new),
         mode: s.choice(r, "mode", &MODES),

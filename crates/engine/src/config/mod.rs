@@ -184,8 +184,16 @@ pub struct Doris {
     pub fe: Vec<HttpEndpoint>,
     /// Backends to send to instead of those that redirects name; empty to follow redirects.
     pub be: Vec<HttpEndpoint>,
-    /// A frontend's SQL port.
-    pub sql: HostPort,
+    /// SQL ports of frontends, at least one: where one cannot be reached the next is asked.
+    pub sql: Vec<HostPort>,
+    /// Whether and how TLS is used on the SQL port.
+    pub sql_ssl_mode: SslMode,
+    /// A PEM file of certificate authorities, for https and for the SQL port; None is the public ones.
+    pub tls_ca: Option<PathBuf>,
+    /// Whether an https frontend may send loads, which carry user and password, to a backend over http.
+    pub allow_plain_be: bool,
+    /// Hosts that redirects may name; empty for any.
+    pub allow_hosts: Vec<String>,
     /// Login name.
     pub user: String,
     /// Its password; empty for none.

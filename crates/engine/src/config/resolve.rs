@@ -10,8 +10,8 @@ use super::file::{self, Typed};
 use super::position::Start;
 use super::route::{Routes, TableMode};
 use super::{
-    Address, Backfill, Config, ConfigError, Delivery, Doris, Flush, HostPort, Jsonl, OnExisting, OnInvalidDate, Sink,
-    Snapshot, SnapshotMode, Source, SslMode, TablePatterns,
+    Address, Backfill, Config, ConfigError, Delivery, Doris, Flush, Jsonl, OnExisting, OnInvalidDate, Sink, Snapshot,
+    SnapshotMode, Source, SslMode, TablePatterns,
 };
 
 const DEFAULT_MEMORY: u64 = 128 << 20;
@@ -191,16 +191,25 @@ fn resolve_doris(p: &mut Problems, typed: file::Doris, memory: u64) -> Doris {
     if fe.is_empty() && !p.mentions("sink.fe") {
         p.push("sink.fe", "is missing: the frontends, such as [\"http://127.0.0.1:8030\"]");
     }
-    if typed.sql.is_none() && !p.mentions("sink.sql") {
+    let sql = typed.sql.unwrap_or_default();
+    if sql.is_empty() && !p.mentions("sink.sql") {
         p.push("sink.sql", "is missing: a frontend's SQL port, such as \"127.0.0.1:9030\"");
     }
     if typed.user.as_deref().is_none_or(str::is_empty) && !p.mentions("sink.user") {
         p.push("sink.user", "is missing: Doris' user name");
     }
+    let sql_ssl_mode = typed.sql_ssl_mode.unwrap_or(SslMode::Preferred);
+    if matches!(sql_ssl_mode, SslMode::VerifyCa | SslMode::VerifyIdentity) && typed.tls_ca.is_none() {
+        p.push("sink.tls_ca", "is missing: this sql_ssl_mode needs the authority's PEM file");
+    }
     Doris {
         fe,
         be: typed.be.unwrap_or_default(),
-        sql: typed.sql.unwrap_or_else(|| HostPort { host: String::new(), port: 0 }),
+        sql,
+        sql_ssl_mode,
+        tls_ca: typed.tls_ca.map(PathBuf::from),
+        allow_plain_be: typed.allow_plain_be.unwrap_or(false),
+        allow_hosts: typed.allow_hosts.unwrap_or_default(),
         user: typed.user.unwrap_or_default(),
         password: typed.password.unwrap_or_default(),
         delivery: typed.delivery.unwrap_or(Delivery::ExactlyOnce),

@@ -59,6 +59,14 @@ impl Section {
         Some(texts.filter_map(|(i, v)| string_of(r, &format!("{name}[{i}]"), v, context)).collect())
     }
 
+    /// A string, or an array of them.
+    pub(super) fn one_or_more(&mut self, r: &mut Reading<'_>, key: &'static str) -> Option<Vec<String>> {
+        match self.table.get(key) {
+            Some(Value::Array(_)) => self.strings(r, key, Context::Plain),
+            _ => self.string(r, key).map(|one| vec![one]),
+        }
+    }
+
     /// One of a few words.
     pub(super) fn choice<T: Copy>(
         &mut self,

@@ -72,8 +72,9 @@ pub(super) async fn doris(
                      set \"auto\""
                 ));
             }
+            let sql: Vec<String> = doris.sql.iter().map(ToString::to_string).collect();
             let version = probe.version.as_deref().unwrap_or("of an unknown version");
-            found.lines.push(format!("sink     Doris {version} at {}, {alive} live BE(s)", doris.sql));
+            found.lines.push(format!("sink     Doris {version} at {}, {alive} live BE(s)", sql.join(", ")));
             found.warnings.extend(probe.warnings);
         }
         Err(e) => {
