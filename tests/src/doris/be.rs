@@ -139,6 +139,9 @@ async fn stream_load(
     let now_text = clock::format_ms(shared.clock.now_ms()).split('.').next().unwrap_or("").to_owned();
     let counting = shared.opts.counting;
     let mut loader = Loader::new(begun.schema.clone(), plan, counting, filter.unwrap_or(0), now_text);
+    if let Some(found) = shared.world().table(db, table) {
+        loader.find(&found.data);
+    }
     let mut buf = Vec::new();
     let received = loop {
         if cut.is_some_and(|at| conn.body_bytes >= at) {

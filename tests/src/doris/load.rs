@@ -1,9 +1,10 @@
 //! The body of a Stream Load: lines in, checked rows out (doris.md 6.6, 7.1, 7.2).
 
 use super::json::{ObjectReader, Slot, parse_error, skip_ws};
+use super::partial::Found;
 use super::plan::{Format, Plan, Source, cast_refused, default_of, null_refused, too_long};
 use super::row::{Batch, Mark, put_value};
-use super::table::{Model, Schema};
+use super::table::{Data, Model, Schema};
 use super::types::Reject;
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub(crate) struct Loader {
     force_filter: u64,
     skip: u64,
     pub(crate) errors: Vec<String>,
+    /// The load has some columns only.
+    found: Option<Found>,
 }
 
 impl Loader {
@@ -51,6 +54,15 @@ impl Loader {
             force_filter,
             skip,
             errors: Vec::new(),
+            found: None,
+        }
+    }
+
+    /// A load of some columns finds these rows of the table.
+    pub(crate) fn find(&mut self, rows: &Data) {
+        if let (Some(partial), Data::Unique(rows)) = (self.plan.partial.clone(), rows) {
+            self.batch.stored = Some(partial.stored.clone());
+            self.found = Some(Found { partial, rows: rows.clone() });
         }
     }
 
@@ -226,7 +238,14 @@ impl Loader {
         if self.filtered < self.force_filter {
             return Err("filtered by knob F24".into());
         }
-        let made = self.values(field);
+        let mut made = self.values(field);
+        if let (Ok(mark), Some(found)) = (&made, &self.found) {
+            let mut key = Vec::new();
+            self.schema.key_of(self.batch.unfinished(), &mut key);
+            if let Err(reason) = found.check(&self.schema, &key, mark.deleted) {
+                made = Err(reason);
+            }
+        }
         match made {
             Ok(mark) if self.schema.model == Model::Unique => {
                 let schema = &self.schema;
@@ -281,7 +300,8 @@ impl Loader {
                     }
                 }
             };
-            if value.is_none() && !column.nullable {
+            let stored = self.plan.partial.as_ref().is_some_and(|p| p.stored[c]);
+            if value.is_none() && !column.nullable && !stored {
                 if Some(c) == self.delete_sign {
                     value = Some(b"0");
                 } else {

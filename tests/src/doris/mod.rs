@@ -22,6 +22,7 @@ mod http1;
 mod json;
 mod knob;
 mod load;
+mod partial;
 mod plan;
 mod reply;
 mod row;

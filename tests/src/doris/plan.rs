@@ -2,6 +2,7 @@
 //! that says where each column's value comes from.
 
 use super::http1::Head;
+use super::partial::{Partial, partial};
 use super::table::{DELETE_SIGN, Model, SEQUENCE_COL, Schema};
 use super::types::ColType;
 
@@ -138,6 +139,8 @@ pub(crate) struct Plan {
     pub(crate) column_separator: Vec<u8>,
     pub(crate) line_delimiter: Vec<u8>,
     pub(crate) skip_lines: u64,
+    /// The load has some columns only.
+    pub(crate) partial: Option<Partial>,
 }
 
 /// The header value checks after the begin, then the plan.
@@ -172,7 +175,7 @@ pub(crate) fn plan(head: &Head, format: Format, schema: &Schema, reject_unknown:
         Some(_) => return refuse("INVALID_ARGUMENT", "Invalid 'skip_lines'"),
     };
     let merge = merge_type(head)?;
-    for name in ["where", "jsonpaths", "json_root", "partitions", "temporary_partitions", "partial_columns"] {
+    for name in ["where", "jsonpaths", "json_root", "partitions", "temporary_partitions"] {
         if head.header(name).is_some_and(|v| !v.eq_ignore_ascii_case("false")) {
             return refuse("NOT_IMPLEMENTED_ERROR", format!("the simulator does not do header {name}"));
         }
@@ -186,6 +189,9 @@ pub(crate) fn plan(head: &Head, format: Format, schema: &Schema, reject_unknown:
         return refuse("ANALYSIS_ERROR", "load by MERGE or DELETE is only supported in unique tables.");
     }
     let (fields, constants) = fields(head, format, schema, reject_unknown)?;
+    let given =
+        |name: &str| fields.iter().chain(constants.iter().map(|(n, _)| n)).any(|f| f.eq_ignore_ascii_case(name));
+    let partial = partial(head, schema, strict, given)?;
     let mut sources = Vec::with_capacity(schema.columns.len());
     for column in &schema.columns {
         // Source names meet column names in any case (doris.md 8); JSON keys meet source names exactly (7.1).
@@ -196,6 +202,10 @@ pub(crate) fn plan(head: &Head, format: Format, schema: &Schema, reject_unknown:
             (None, Some(i)) => Source::Field(i),
             (None, None) if column.name == DELETE_SIGN => {
                 Source::Constant(Some(if merge == Merge::Delete { "1" } else { "0" }.to_owned()))
+            }
+            // The stored row's, in the end.
+            (None, None) if partial.is_some() => {
+                default_of(column.nullable, column.default.as_ref()).unwrap_or(Source::Constant(None))
             }
             (None, None) if column.name == SEQUENCE_COL => Source::Nothing,
             (None, None) => match default_of(column.nullable, column.default.as_ref()) {
@@ -239,6 +249,7 @@ pub(crate) fn plan(head: &Head, format: Format, schema: &Schema, reject_unknown:
         column_separator: delimiter(head, "column_separator", b"\t")?,
         line_delimiter,
         skip_lines,
+        partial,
     })
 }
 

@@ -56,6 +56,8 @@ pub(crate) struct Batch {
     keys: Vec<u8>,
     key_ends: Vec<usize>,
     marks: Vec<Mark>,
+    /// A load of some columns: which columns are the stored row's.
+    pub(crate) stored: Option<std::sync::Arc<[bool]>>,
     /// Rows counted without being kept (counting mode).
     pub(crate) counted: u64,
 }
@@ -85,6 +87,11 @@ impl Batch {
         self.key_ends.push(self.keys.len());
         self.marks.push(mark);
         self.end_row();
+    }
+
+    /// What was written since the last row.
+    pub(crate) fn unfinished(&self) -> &[u8] {
+        &self.data[self.ends.last().copied().unwrap_or(0)..]
     }
 
     /// Forgets what was written since the last row.

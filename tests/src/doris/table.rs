@@ -1,5 +1,6 @@
 //! A table's schema and its visible rows: UNIQUE (merge-on-write) and DUPLICATE semantics of doris.md 6.1 and 6.2.
 
+use super::partial::completed as completed_row;
 use super::row::{Batch, Mark, Values};
 use super::types::ColType;
 use std::collections::BTreeMap;
@@ -173,6 +174,9 @@ impl Table {
                     if has_sequence && !wins(mark, old.mark) {
                         continue;
                     }
+                    let completed = batch.stored.as_ref().filter(|_| !old.mark.deleted && !mark.deleted);
+                    let completed = completed.map(|stored| completed_row(stored, row, &old.row));
+                    let row = completed.as_deref().unwrap_or(row);
                     if has_sequence && mark == old.mark && *old.row != *row {
                         self.sequence_conflicts += 1;
                     }

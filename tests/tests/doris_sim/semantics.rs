@@ -106,3 +106,82 @@ async fn a_commit_lost_before_it_is_done_leaves_the_load_precommitted() {
     let rows: Vec<Vec<_>> = visible.rows().map(|row| row.skip(1).values().take(1).collect()).collect();
     assert_eq!((visible.schema().keys, rows), (1, vec![vec![Some(&b"a"[..])]]));
 }
+
+/// Loads of some columns: the others stay as they are, the sequence decides for the row as a whole, and a load that was made
+/// before another one was visible keeps that one's columns.
+#[tokio::test]
+async fn some_columns() {
+    let sim = start().await;
+    let mut c = sql(&sim).await;
+    c.execute("CREATE DATABASE IF NOT EXISTS d").await.unwrap();
+    c.execute(
+        "CREATE TABLE d.s (k INT NOT NULL, a INT NOT NULL, b VARCHAR(10) NULL, e INT NULL DEFAULT \"7\") UNIQUE KEY(k) \
+         DISTRIBUTED BY HASH(k) BUCKETS 1 PROPERTIES(\"replication_num\"=\"1\", \"enable_unique_key_merge_on_write\"=\"true\", \
+         \"function_column.sequence_type\"=\"bigint\")",
+    )
+    .await
+    .unwrap();
+    let hidden = ",__DORIS_DELETE_SIGN__,__DORIS_SEQUENCE_COL__";
+    let (whole, some) = (format!("k,a,b,e{hidden}"), format!("k,b{hidden}"));
+    let line = |k: i64, rest: &str, seq: i64, deleted: i64| {
+        format!("{{\"k\":{k},{rest}\"__DORIS_DELETE_SIGN__\":{deleted},\"__DORIS_SEQUENCE_COL__\":{seq}}}\n")
+    };
+    let rows = || -> Vec<String> {
+        let text = |row: Vec<Option<String>>| {
+            row.into_iter().map(|v| v.unwrap_or_else(|| "-".into())).collect::<Vec<_>>().join(",")
+        };
+        sim.rows("d", "s").into_iter().map(text).collect()
+    };
+    let first = line(1, "\"a\":1,\"b\":\"x\",\"e\":null,", 1, 0);
+    assert_eq!(load(&sim, "d.s", &[("label", "1"), ("columns", &whole)], &first).await.field("Status"), "Success");
+    let partial = |label: &'static str, policy: &'static str, columns: &str| {
+        vec![
+            ("label", label.to_owned()),
+            ("columns", columns.to_owned()),
+            ("partial_columns", "true".to_owned()),
+            ("partial_update_new_key_behavior", policy.to_owned()),
+        ]
+    };
+    let send = async |headers: Vec<(&'static str, String)>, body: String| {
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        load(&sim, "d.s", &headers, &body).await
+    };
+    let r = send(partial("2", "ERROR", &some), line(1, "\"b\":\"y\",", 3, 0)).await;
+    assert_eq!((r.field("Status").as_str(), rows()), ("Success", vec!["1,1,y,-".to_owned()]));
+    // An older one is dropped as a whole.
+    send(partial("3", "ERROR", &some), line(1, "\"b\":\"z\",", 2, 0)).await;
+    assert_eq!(rows(), ["1,1,y,-"]);
+    // A key without a row.
+    for (label, policy, columns, why) in [
+        ("4", "ERROR", &some, "Can't append new rows"),
+        ("5", "APPEND", &some, "the unmentioned column `a` should have default value"),
+    ] {
+        let r = send(partial(label, policy, columns), line(2, "\"b\":\"y\",", 4, 0)).await;
+        assert!(r.field("Message").contains("too many filtered rows"), "{}", r.body);
+        let url = r.field("ErrorURL");
+        let path = url.split_once("/api").unwrap().1;
+        let page = http(sim.be_addrs()[0], &format!("GET /api{path}"), &[], b"").await.unwrap();
+        assert!(page.body.contains(why), "{}", page.body);
+    }
+    let with_a = format!("k,a{hidden}");
+    send(partial("6", "APPEND", &with_a), line(2, "\"a\":2,", 5, 0)).await;
+    assert_eq!(rows(), ["1,1,y,-", "2,2,-,7"]);
+    let delete = format!("k{hidden}");
+    send(partial("7", "ERROR", &delete), line(2, "", 6, 1)).await;
+    assert_eq!(rows(), ["1,1,y,-"]);
+    // Two at once, of other columns, and committed in order.
+    let mut ids = Vec::new();
+    for (label, columns, line) in
+        [("8", &with_a, line(1, "\"a\":9,", 7, 0)), ("9", &some, line(1, "\"b\":\"w\",", 8, 0))]
+    {
+        let mut headers = partial(label, "ERROR", columns);
+        headers.push(("two_phase_commit", "true".to_owned()));
+        ids.push(send(headers, line).await.field("TxnId"));
+    }
+    for id in &ids {
+        second_phase(&sim, "d", &[("txn_id", id.as_str()), ("txn_operation", "commit")]).await.unwrap();
+    }
+    assert_eq!(rows(), ["1,9,w,-"]);
+    let r = send(partial("10", "ERROR", &format!("b{hidden}")), line(1, "", 9, 0)).await;
+    assert!(r.field("Message").contains("should include all key columns"), "{}", r.body);
+}
