@@ -179,6 +179,31 @@ fn each_mistake_is_named_with_its_key_and_the_way_out() {
         (change("http://127.0.0.1:8030", "127.0.0.1:8030"), &["sink.fe[0]: must be of the form http://host:8030"]),
         (change("be = []", "be = \"x\""), &["sink.be: must be an array of strings, not a string"]),
         (change("[sink]", "[sink"), &["shop.toml: line 12, column"]),
+        (
+            change("workers = 4", "rows_per_second = -1"),
+            &["snapshot.rows_per_second: -1 is not allowed: a whole number from 0 to 4294967295"],
+        ),
+        (
+            change("[state]", "[[table]]\nwere = \"x\"\nkey = []\n[state]"),
+            &[
+                "table[0].match: is missing",
+                "table[0].were: unknown key; did you mean \"where\"?",
+                "table[0].key: must name columns",
+            ],
+        ),
+        (
+            change("[state]", "[[table]]\nmatch = \"shop\"\nwhere = \"a; b\"\nmode = \"apend\"\n[state]"),
+            &[
+                "table[0].match: \"shop\" is not db.table",
+                "table[0].where: must be one condition in SQL",
+                "table[0].mode: \"apend\" is not allowed: \"upsert\" | \"append\"; did you mean \"append\"?",
+            ],
+        ),
+        (
+            change("[state]", "[[table]]\nmatch = \"shop.t\"\nexclude = [\"a\", \"A\"]\n[state]"),
+            &["table[0].exclude: names \"A\" twice"],
+        ),
+        (change("[state]", "[table]\n[state]"), &["table: must be an array of tables ([[table]])"]),
     ] {
         let message = refused(&text);
         for want in wants {
@@ -190,6 +215,24 @@ fn each_mistake_is_named_with_its_key_and_the_way_out() {
             "{message}"
         );
     }
+}
+
+#[test]
+fn table_sections_say_what_holds_for_single_tables() {
+    let text = EXAMPLE.replace(
+        "[state]",
+        "[[table]]\nmatch = \"shop.orders\"\nwhere = \"id > 7\"\nexclude = [\"note\"]\nkey = [\"code\"]\n\
+         [[table]]\nmatch = \"shop.*\"\nmode = \"append\"\n[state]",
+    );
+    let config = parse(&text).unwrap();
+    let case = NameCase::Sensitive;
+    assert_eq!(config.table_rules.filter("shop", "orders", case), Some("id > 7"));
+    assert_eq!(config.table_rules.key("shop", "orders", case), Some(&["code".to_owned()][..]));
+    assert_eq!(config.table_rules.key("shop", "items", case), None);
+    assert_eq!(config.routes.targets("shop", "items", case)[0].mode, TableMode::Append);
+    assert_eq!(config.snapshot.rows_per_second, 0);
+    let lines = SMALL.replace("[state]", "[[table]]\nmatch = \"a.b\"\nmode = \"upsert\"\n[state]");
+    assert!(refused(&lines).contains("table[0].mode: belongs to sink.type = \"doris\""));
 }
 
 #[test]

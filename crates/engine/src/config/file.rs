@@ -10,6 +10,7 @@ use super::expand::Context;
 use super::position::Start;
 use super::route::{Route, TableMode};
 use super::section::{Reading, Section};
+use super::table::TableRule;
 use super::{Backfill, Delivery, OnExisting, OnInvalidDate, Password, Pattern, SnapshotMode, SslMode, TablePatterns};
 
 /// Budgets below this cannot hold a few packets and buffers.
@@ -25,6 +26,7 @@ pub(super) struct Typed {
     pub(super) sink: Sink,
     pub(super) routes: Vec<Route>,
     pub(super) any_route: bool,
+    pub(super) tables: Vec<TableRule>,
     pub(super) state_dir: Option<String>,
 }
 
@@ -48,6 +50,7 @@ pub(super) struct Snapshot {
     pub(super) mode: Option<SnapshotMode>,
     pub(super) workers: Option<i64>,
     pub(super) chunk_rows: Option<i64>,
+    pub(super) rows_per_second: Option<i64>,
     pub(super) backfill: Option<Backfill>,
 }
 
@@ -124,11 +127,12 @@ pub(super) fn read(r: &mut Reading<'_>, table: Table) -> Typed {
     let route_sections = top.sections(r, "route");
     let any_route = !route_sections.is_empty();
     let routes = route_sections.into_iter().filter_map(|s| route(r, s)).collect();
+    let tables = top.sections(r, "table").into_iter().filter_map(|s| table_rule(r, s)).collect();
     let mut state = top.section(r, "state");
     let state_dir = state.string(r, "dir");
     state.finish(r);
     top.finish(r);
-    Typed { name, memory, source, snapshot, sink, routes, any_route, state_dir }
+    Typed { name, memory, source, snapshot, sink, routes, any_route, tables, state_dir }
 }
 
 fn source(mut s: Section, r: &mut Reading<'_>) -> Source {
@@ -182,6 +186,7 @@ fn snapshot(mut s: Section, r: &mut Reading<'_>) -> Snapshot {
         mode: s.choice(r, "mode", &modes),
         workers: s.integer(r, "workers", 1, 64),
         chunk_rows: s.integer(r, "chunk_rows", 1, 1_000_000),
+        rows_per_second: s.integer(r, "rows_per_second", 0, i64::from(u32::MAX)),
         backfill: s.choice(r, "backfill", &[("exact", Backfill::Exact), ("skip", Backfill::Skip)]),
     };
     if snapshot.backfill == Some(Backfill::Skip) {
@@ -311,6 +316,39 @@ fn route(r: &mut Reading<'_>, mut s: Section) -> Option<Route> {
     s.finish(r);
     let (database, table) = to?;
     Some(Route { pattern: pattern?, database, table, mode })
+}
+
+fn table_rule(r: &mut Reading<'_>, mut s: Section) -> Option<TableRule> {
+    let pattern = s.string(r, "match");
+    if pattern.is_none() {
+        r.problems.push(s.key("match"), "is missing: the source tables it is about (\"shop.orders\", \"shop.*\")");
+    }
+    let pattern = pattern.and_then(|text| noted(r, s.key("match"), Pattern::parse(&text)));
+    let filter = s.string(r, "where");
+    if filter.as_deref().is_some_and(|text| text.trim().is_empty() || text.contains(['\0', ';'])) {
+        r.problems.push(
+            s.key("where"),
+            "must be one condition in SQL without \";\", such as \"created >= '2024-01-01'\"; leave the key out to read every \
+             row",
+        );
+    }
+    let exclude = columns(r, &mut s, "exclude");
+    let key = columns(r, &mut s, "key");
+    let mode = s.choice(r, "mode", &MODES);
+    s.finish(r);
+    Some(TableRule { pattern: pattern?, filter, exclude, key, mode })
+}
+
+/// A list of columns, none of them empty or named twice.
+fn columns(r: &mut Reading<'_>, s: &mut Section, key: &'static str) -> Option<Vec<String>> {
+    let names = s.strings(r, key, Context::Plain)?;
+    let twice = |i: usize, name: &String| names.iter().take(i).any(|n| n.to_lowercase() == name.to_lowercase());
+    if names.is_empty() || names.iter().any(String::is_empty) {
+        r.problems.push(s.key(key), "must name columns, such as [\"id\"]; leave the key out to name none");
+    } else if let Some((_, name)) = names.iter().enumerate().find(|(i, name)| twice(*i, name)) {
+        r.problems.push(s.key(key), format!("names \"{name}\" twice"));
+    }
+    Some(names)
 }
 
 fn noted<T>(r: &mut Reading<'_>, key: String, result: Result<T, String>) -> Option<T> {

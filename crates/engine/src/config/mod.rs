@@ -13,6 +13,7 @@ mod resolve;
 mod route;
 mod section;
 mod source_url;
+mod table;
 mod units;
 
 use core::time::Duration;
@@ -27,6 +28,8 @@ pub use pattern::{NameCase, Pattern, TablePatterns};
 pub use position::{Start, Until};
 pub use route::{Route, Routes, TableMode, Target, TargetClash, Template};
 pub use source_url::SourceUrl;
+pub use table::{TableRule, TableRules};
+pub(crate) use table::{column_names, is_key};
 
 /// A whole configuration: checked, and nothing left to default.
 #[derive(Clone, Debug)]
@@ -45,6 +48,8 @@ pub struct Config {
     pub sink: Sink,
     /// Which targets a table has.
     pub routes: Routes,
+    /// What holds for single tables.
+    pub table_rules: TableRules,
     /// The state directory.
     pub state_dir: PathBuf,
 }
@@ -120,6 +125,8 @@ pub struct Snapshot {
     pub workers: usize,
     /// Rows of a chunk at most.
     pub chunk_rows: u64,
+    /// Rows that all readers together read in a second at most; 0: as fast as they can.
+    pub rows_per_second: u64,
     /// How chunks are made consistent.
     pub backfill: Backfill,
 }

@@ -9,6 +9,7 @@ use super::error::Problems;
 use super::file::{self, Typed};
 use super::position::Start;
 use super::route::{Routes, TableMode};
+use super::table::TableRules;
 use super::{
     Address, Backfill, Config, ConfigError, Delivery, Doris, Flush, Jsonl, OnExisting, OnInvalidDate, Sink, Snapshot,
     SnapshotMode, Source, SslMode, TablePatterns,
@@ -26,11 +27,20 @@ pub(super) fn resolve(path: &Path, typed: Typed, mut problems: Problems) -> Resu
         mode: typed.snapshot.mode.unwrap_or(SnapshotMode::Initial),
         workers: typed.snapshot.workers.and_then(|n| usize::try_from(n).ok()).unwrap_or(4),
         chunk_rows: typed.snapshot.chunk_rows.and_then(|n| u64::try_from(n).ok()).unwrap_or(16_384),
+        rows_per_second: typed.snapshot.rows_per_second.and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
         backfill: typed.snapshot.backfill.unwrap_or(Backfill::Exact),
     };
     let source = source(p, typed.source, &name, snapshot.mode);
     if matches!(typed.sink, file::Sink::Jsonl(_)) && typed.any_route {
         p.push("route", "routes belong to sink.type = \"doris\"; the jsonl sink writes every change once");
+    }
+    if matches!(typed.sink, file::Sink::Jsonl(_)) {
+        for (i, _) in typed.tables.iter().enumerate().filter(|(_, rule)| rule.mode.is_some()) {
+            p.push(
+                format!("table[{i}].mode"),
+                "belongs to sink.type = \"doris\"; the jsonl sink writes every change once",
+            );
+        }
     }
     let (sink, default_mode) = sink(p, typed.sink, memory);
     let state_dir = match typed.state_dir {
@@ -52,7 +62,12 @@ pub(super) fn resolve(path: &Path, typed: Typed, mut problems: Problems) -> Resu
             source,
             snapshot,
             sink,
-            routes: Routes { list: typed.routes, default_mode },
+            routes: Routes {
+                list: typed.routes,
+                default_mode,
+                modes: typed.tables.iter().filter_map(|rule| Some((rule.pattern.clone(), rule.mode?))).collect(),
+            },
+            table_rules: TableRules(typed.tables),
             state_dir,
         }),
         _ => Err(ConfigError::new(path, problems.into_vec())),

@@ -98,6 +98,8 @@ pub struct Target {
 pub struct Routes {
     pub(super) list: Vec<Route>,
     pub(super) default_mode: TableMode,
+    /// `[[table]] mode`: the first that matches says the mode of all of a table's targets.
+    pub(super) modes: Vec<(Pattern, TableMode)>,
 }
 
 /// Two source tables (or two routes of one) that would write into one target table.
@@ -130,6 +132,7 @@ impl Routes {
     /// The targets of one table: one per matching route in the order written, or `db.table` in the default mode.
     #[must_use]
     pub fn targets(&self, database: &str, table: &str, case: NameCase) -> Vec<Target> {
+        let mode = self.modes.iter().find(|(pattern, _)| pattern.matches(database, table, case)).map(|(_, mode)| *mode);
         let routed: Vec<Target> = self
             .list
             .iter()
@@ -137,11 +140,12 @@ impl Routes {
             .map(|r| Target {
                 database: r.database.fill(database, table),
                 table: r.table.fill(database, table),
-                mode: r.mode.unwrap_or(self.default_mode),
+                mode: mode.or(r.mode).unwrap_or(self.default_mode),
             })
             .collect();
         if routed.is_empty() {
-            return vec![Target { database: database.to_owned(), table: table.to_owned(), mode: self.default_mode }];
+            let mode = mode.unwrap_or(self.default_mode);
+            return vec![Target { database: database.to_owned(), table: table.to_owned(), mode }];
         }
         routed
     }
@@ -193,6 +197,7 @@ mod tests {
                 route("shop.*", "dw_{db}.{table}", TableMode::Upsert),
             ],
             default_mode: TableMode::Upsert,
+            modes: Vec::new(),
         };
         let names = |t: &str| -> Vec<String> {
             routes
@@ -205,12 +210,20 @@ mod tests {
         assert_eq!(names("items"), ["dw_shop.items upsert"]);
         assert_eq!(routes.targets("crm", "users", Sensitive).len(), 1);
         assert_eq!(routes.targets("crm", "users", Sensitive)[0].database, "crm");
+        let everywhere = [(Pattern::parse("*.*").unwrap(), TableMode::Append)];
+        let routes = Routes { modes: everywhere.to_vec(), ..routes };
+        for table in ["orders", "items", "others"] {
+            assert!(routes.targets("shop", table, Sensitive).iter().all(|t| t.mode == TableMode::Append), "{table}");
+        }
     }
 
     #[test]
     fn two_tables_into_one_target_clash() {
-        let routes =
-            Routes { list: vec![route("*.orders", "ods.orders", TableMode::Append)], default_mode: TableMode::Upsert };
+        let routes = Routes {
+            list: vec![route("*.orders", "ods.orders", TableMode::Append)],
+            default_mode: TableMode::Upsert,
+            modes: Vec::new(),
+        };
         let clashes = routes.clashes([("a", "orders"), ("b", "orders"), ("a", "x")], Sensitive);
         assert_eq!(clashes.len(), 1);
         assert_eq!(clashes[0].sources, ["a.orders", "b.orders"]);

@@ -18,7 +18,7 @@ mod workers;
 
 use std::time::{Duration, Instant};
 
-use millstream_binlog::Gtid;
+use millstream_binlog::{Gtid, TableSchema};
 use millstream_doris_sink::retry::Backoff;
 use tokio::sync::watch;
 
@@ -29,6 +29,11 @@ use hooks::Hooks;
 
 use crate::checkpoint::{FileBackend, Store};
 use crate::config::{Config, Until};
+
+/// A source table as its targets know it: without the columns with these ordinals (ascending, none of the key).
+pub(crate) fn shown_schema(schema: &TableSchema, excluded: &[usize]) -> TableSchema {
+    output::Shown::new(schema, excluded).schema
+}
 
 /// How `run` was called.
 #[derive(Clone, Debug, Default)]

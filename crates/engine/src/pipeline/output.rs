@@ -1,7 +1,7 @@
 //! Targets: rows become bytes of loads here, and loads are cut here.
 
 use bytes::Bytes;
-use millstream_binlog::ColumnValue;
+use millstream_binlog::{ColumnValue, TableSchema};
 use millstream_doris_sink::jsonl::EventEncoder;
 use millstream_doris_sink::{Batch, Label, Op, RowEncoder, RowMeta};
 
@@ -66,6 +66,46 @@ pub(super) enum Writer {
     Jsonl { encoder: Box<EventEncoder> },
 }
 
+/// A source table without its excluded columns, as targets know it.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    pub(super) schema: TableSchema,
+    /// By source ordinal; `None`: nothing is excluded and ordinals are the same.
+    ordinals: Option<Box<[Option<usize>]>>,
+}
+
+impl Shown {
+    /// `excluded` are ordinals in ascending order, none of them of the key.
+    pub(super) fn new(schema: &TableSchema, excluded: &[usize]) -> Self {
+        if excluded.is_empty() {
+            return Self { schema: schema.clone(), ordinals: None };
+        }
+        let mut next = 0..;
+        let shown = |i: &usize| excluded.binary_search(i).is_err();
+        let ordinals: Box<[Option<usize>]> =
+            (0..schema.columns.len()).map(|i| if shown(&i) { next.next() } else { None }).collect();
+        let columns = schema.columns.iter().enumerate().filter(|(i, _)| shown(i)).map(|(_, c)| c.clone()).collect();
+        let key = schema.key.iter().filter_map(|i| *ordinals.get(*i)?).collect();
+        Self { schema: TableSchema { columns, key, ..schema.clone() }, ordinals: Some(ordinals) }
+    }
+}
+
+/// The values of a row without those of excluded columns.
+#[derive(Clone)]
+struct ShownValues<'s, R> {
+    row: R,
+    ordinals: Option<&'s [Option<usize>]>,
+}
+
+impl<'a, R: Iterator<Item = (usize, ColumnValue<'a>)>> Iterator for ShownValues<'_, R> {
+    type Item = (usize, ColumnValue<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Some(ordinals) = self.ordinals else { return self.row.next() };
+        self.row.find_map(|(ordinal, value)| Some(((*ordinals.get(ordinal)?)?, value)))
+    }
+}
+
 /// One target table.
 pub(super) struct Target {
     pub(super) no: TargetNo,
@@ -79,6 +119,7 @@ pub(super) struct Target {
     /// The merge's table it follows.
     pub(super) group: TableId,
     pub(super) writer: Writer,
+    pub(super) shown: Shown,
     /// Its state in the last closed epoch.
     pub(super) last: TargetState,
     /// Its ranges or its place may differ from `last`.
@@ -119,6 +160,8 @@ impl Outputs {
     {
         let Some(t) = self.targets.get_mut(target) else { return Ok(()) };
         self.emitted = true;
+        let ordinals = t.shown.ordinals.as_deref();
+        let [before, after] = [before, after].map(|row| row.map(|row| ShownValues { row, ordinals }));
         match &mut t.writer {
             Writer::Doris { encoder, batch } => {
                 let pushed = match (meta.op, before, after) {
@@ -200,6 +243,32 @@ mod tests {
         assert_eq!(era_above(last), 4);
         assert_eq!(era_above(first), 5);
         assert_eq!(era_above(0), 1);
+    }
+
+    #[test]
+    fn excluded_columns_are_not_shown() {
+        use millstream_binlog::{Charset, Column, ColumnType};
+        let column = |name: &str| Column {
+            name: name.to_owned(),
+            ty: ColumnType::Int { unsigned: false },
+            nullable: true,
+            charset: Charset::Binary,
+            collation: 63,
+        };
+        let columns = ["a", "b", "c", "d"].map(column).to_vec();
+        let schema = TableSchema { database: "d".to_owned(), table: "t".to_owned(), columns, key: vec![3, 1] };
+        let row = [0, 1, 2, 3].map(|i| (i, ColumnValue::Int(10))).into_iter();
+        for (excluded, names, key, ordinals) in [
+            (&[][..], "abcd", [3, 1], &[0, 1, 2, 3][..]),
+            (&[0], "bcd", [2, 0], &[0, 1, 2]),
+            (&[0, 2], "bd", [1, 0], &[0, 1]),
+        ] {
+            let shown = Shown::new(&schema, excluded);
+            assert_eq!(shown.schema.columns.iter().map(|c| c.name.as_str()).collect::<String>(), names);
+            assert_eq!(shown.schema.key, key);
+            let values = ShownValues { row: row.clone(), ordinals: shown.ordinals.as_deref() };
+            assert_eq!(values.map(|(i, _)| i).collect::<Vec<_>>(), ordinals);
+        }
     }
 
     #[test]

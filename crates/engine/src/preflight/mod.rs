@@ -15,7 +15,7 @@ use millstream_wire::{Connection, Error};
 
 use crate::config::{Config, NameCase, Sink, Target};
 use crate::schema::catalog::{self, Catalog};
-use crate::snapshot::sql::quoted;
+use crate::snapshot::sql::{condition, quoted};
 use facts::Facts;
 
 /// Everything is in order; printed, it says what a run will do.
@@ -130,7 +130,7 @@ async fn examine(config: &Config, connection: &mut Connection, found: &mut Findi
     let logs = facts.setting("log_bin").eq_ignore_ascii_case("ON");
     replication_grants(connection, &mut facts, &account, logs, found).await?;
     surroundings::upstream(connection, &facts, found).await?;
-    let catalog = match catalog::read(connection, &config.source.tables).await {
+    let catalog = match catalog::read_with(connection, &config.source.tables, &config.table_rules).await {
         Ok(catalog) => catalog,
         Err(e) => {
             match e.connection() {
@@ -182,6 +182,23 @@ async fn examine(config: &Config, connection: &mut Connection, found: &mut Findi
                 "the source's binlog_do_db or binlog_ignore_db leaves {database} out of its log, so changes of \
                  {database}.{name} cannot be seen: remove the filter, or exclude the table"
             ));
+        }
+        if let Err(problems) = config.table_rules.excluded(&table.schema, catalog.case) {
+            found.problems.extend(problems);
+        }
+        if let Some(filter) = config.table_rules.filter(database, name, catalog.case) {
+            let tried =
+                format!("SELECT 1 FROM {}.{} WHERE {} LIMIT 0", quoted(database), quoted(name), condition(filter));
+            match connection.execute(&tried).await {
+                Ok(_) => {}
+                Err(e) if e.server_error().is_some() && !e.is_access_denied() => {
+                    found
+                        .problems
+                        .push(format!("table: {database}.{name}: where: the source refuses the condition: {e}"));
+                }
+                Err(e) if e.is_access_denied() => {}
+                Err(e) => return Err(e),
+            }
         }
         let probe = format!("SELECT * FROM {}.{} LIMIT 0", quoted(database), quoted(name));
         match connection.execute(&probe).await {
@@ -275,6 +292,9 @@ fn targets(config: &Config, catalog: &Catalog, found: &mut Findings) -> Vec<Plan
         catalog.tables.iter().map(|t| (t.schema.database.clone(), t.schema.table.clone())).collect();
     let clashes = config.routes.clashes(names.iter().map(|(d, t)| (d.as_str(), t.as_str())), catalog.case);
     found.problems.extend(clashes.iter().map(ToString::to_string));
+    for pattern in config.table_rules.unused(&names, catalog.case) {
+        found.warnings.push(format!("table: no captured table matches \"{pattern}\""));
+    }
     for route in config.routes.unused(&names, catalog.case) {
         found.warnings.push(format!("route: no captured table matches \"{}\"", route.pattern));
     }

@@ -42,7 +42,13 @@ pub(super) async fn doris(
             TableMode::Upsert => Mode::Upsert,
             TableMode::Append => Mode::Append,
         };
-        match TargetTable::plan(&table.schema, &target.database, &target.table, mode) {
+        let Ok(excluded) = config.table_rules.excluded(&table.schema, catalog.case) else { continue };
+        match TargetTable::plan(
+            &crate::pipeline::shown_schema(&table.schema, &excluded),
+            &target.database,
+            &target.table,
+            mode,
+        ) {
             Ok(planned) => targets.push((format!("{}.{}", table.schema.database, table.schema.table), planned)),
             Err(refused) => found.problems.push(refused.to_string()),
         }

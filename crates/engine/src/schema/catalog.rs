@@ -7,7 +7,7 @@ use millstream_binlog::TableSchema;
 use millstream_wire::{Connection, ResultSet};
 
 use super::column_type::{ColumnRow, column};
-use crate::config::{NameCase, TablePatterns};
+use crate::config::{NameCase, TablePatterns, TableRules, column_names, is_key};
 use crate::key::{Collations, KeyCodec, UnsupportedKey, can_be_key};
 use crate::snapshot::sql::quoted;
 
@@ -33,7 +33,7 @@ pub struct CatalogTable {
     pub engine: String,
     /// A column of which the primary key holds only the beginning.
     pub prefix_column: Option<String>,
-    /// Without a primary key: the name of the unique index over NOT NULL columns that serves as the key.
+    /// The name of the unique index over NOT NULL columns that serves as the key, where that is not the primary key.
     pub index: Option<String>,
     /// Unique indexes over whole NOT NULL columns, by name.
     pub unique: Vec<UniqueIndex>,
@@ -136,6 +136,18 @@ const SHOW_GENERATED_KEYS: &str = "SET /*!80030 SESSION show_gipk_in_create_tabl
 /// # Errors
 /// The connection breaks, or tables cannot be captured: all of them at once.
 pub async fn read(connection: &mut Connection, patterns: &TablePatterns) -> Result<Catalog, CatalogError> {
+    read_with(connection, patterns, &TableRules::default()).await
+}
+
+/// The same with the keys that `rules` choose.
+///
+/// # Errors
+/// As [`read`]; a key that is no unique index over NOT NULL columns is one more reason.
+pub async fn read_with(
+    connection: &mut Connection,
+    patterns: &TablePatterns,
+    rules: &TableRules,
+) -> Result<Catalog, CatalogError> {
     connection.execute(SHOW_GENERATED_KEYS).await?;
     let case = connection.query_all("SELECT @@GLOBAL.lower_case_table_names").await?;
     let case = case.scalar().and_then(|n| n.parse().ok()).map(NameCase::from_lower_case_table_names);
@@ -161,7 +173,13 @@ pub async fn read(connection: &mut Connection, patterns: &TablePatterns) -> Resu
     let mut tables: Vec<CatalogTable> = Vec::new();
     for listed in chosen {
         match table(connection, listed, &ids).await? {
-            Ok(table) => tables.push(table),
+            Ok(mut table) => {
+                let key = rules.key(&table.schema.database, &table.schema.table, case);
+                if let Some(Err(problem)) = key.map(|columns| choose_key(&mut table, columns)) {
+                    problems.push(problem);
+                }
+                tables.push(table);
+            }
             Err(mut found) => problems.append(&mut found),
         }
     }
@@ -336,6 +354,30 @@ fn keys(schema: &TableSchema, parts: &[IndexPart<'_>]) -> Keys {
         }
     }
     keys
+}
+
+/// Makes `columns` the table's key.
+fn choose_key(table: &mut CatalogTable, columns: &[String]) -> Result<(), String> {
+    let CatalogTable { schema, index, prefix_column, unique, .. } = table;
+    if is_key(schema, &schema.key, columns) && prefix_column.is_none() {
+        return Ok(());
+    }
+    if let Some(chosen) = unique.iter().find(|u| is_key(schema, &u.columns, columns)) {
+        schema.key.clone_from(&chosen.columns);
+        *index = Some(chosen.name.clone());
+        *prefix_column = None;
+        return Ok(());
+    }
+    let there: Vec<String> =
+        unique.iter().map(|u| format!("{} ({})", u.name, column_names(schema, u.columns.iter().copied()))).collect();
+    let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+    Err(format!(
+        "table: {}.{}: key ({}) is neither the primary key nor a unique index over these columns, whole, NOT NULL and \
+         visible; such indexes there: {there}. Create one, or take \"key\" out of [[table]]",
+        schema.database,
+        schema.table,
+        columns.join(", ")
+    ))
 }
 
 fn column_row<'a>(rows: &'a ResultSet, row: usize, collations: &BTreeMap<String, u16>) -> ColumnRow<'a> {

@@ -15,13 +15,16 @@ use crate::snapshot::points::{before, between, probes};
 pub struct TableSql {
     table: String,
     index: String,
-    columns: String,
+    /// What is selected: every column in ordinal order, then weights.
+    columns: Vec<String>,
     key: Vec<String>,
     ascending: String,
     descending: String,
     /// The key columns as they are selected.
     selected_key: String,
     codec: KeyCodec,
+    /// Rows that do not fulfil it are left out.
+    filter: Option<String>,
 }
 
 /// A statement that looks for a real key near a point between two keys.
@@ -49,13 +52,31 @@ impl TableSql {
         Self {
             table: format!("{}.{}", quoted(&table.database), quoted(&table.table)),
             index: quoted(index.unwrap_or("PRIMARY")),
-            columns: columns.join(", "),
+            columns,
             ascending: key.join(", "),
             descending: descending.join(", "),
             key,
             selected_key: selected_key.join(", "),
             codec: codec.clone(),
+            filter: None,
         }
+    }
+
+    /// The same for the rows alone that fulfil `filter`, a condition in SQL.
+    #[must_use]
+    pub fn filtered(self, filter: Option<&str>) -> Self {
+        Self { filter: filter.map(str::to_owned), ..self }
+    }
+
+    /// The same without the values of the columns with these ordinals: they are NULL in every row.
+    #[must_use]
+    pub fn without(mut self, ordinals: &[usize]) -> Self {
+        for ordinal in ordinals {
+            if let Some(column) = self.columns.get_mut(*ordinal) {
+                "NULL".clone_into(column);
+            }
+        }
+        self
     }
 
     /// The rows of (low, high], in key order, at most `limit`: all columns in ordinal order, ENUM and SET as their
@@ -64,8 +85,14 @@ impl TableSql {
     /// # Errors
     /// A bound that is not a key of this table.
     pub fn chunk(&self, low: Option<&Key>, high: Option<&Key>, limit: u64) -> Result<String, KeyError> {
-        let Self { table, index, columns, ascending, .. } = self;
+        let Self { table, index, ascending, .. } = self;
+        let columns = self.columns.join(", ");
         let range = self.range(low, high)?;
+        let range = match (&self.filter, range.strip_prefix(" WHERE ")) {
+            (None, _) => range,
+            (Some(filter), None) => format!(" WHERE {}", condition(filter)),
+            (Some(filter), Some(range)) => format!(" WHERE ({range}) AND {}", condition(filter)),
+        };
         Ok(format!("SELECT {columns} FROM {table} FORCE INDEX ({index}){range} ORDER BY {ascending} LIMIT {limit}"))
     }
 
@@ -150,6 +177,11 @@ impl TableSql {
         }
         if terms.is_empty() { "FALSE".to_owned() } else { terms.join(" OR ") }
     }
+}
+
+/// A condition that someone wrote, as one term. A comment at its end must not take the bracket with it.
+pub(crate) fn condition(text: &str) -> String {
+    format!("({text}\n)")
 }
 
 /// On which side of a bound keys are wanted.
@@ -252,6 +284,13 @@ mod tests {
             assert_eq!(got, format!("{list}{condition} {order}"));
         }
         assert!(sql.chunk(Some(&b"x"[..].into()), None, 1).is_err());
+        let less = sql.clone().without(&[1, 3]).chunk(None, None, 10).unwrap();
+        assert!(less.starts_with("SELECT `a`, NULL, `c`, NULL FROM"), "{less}");
+        let filtered = sql.filtered(Some("c = 1 OR c = 2 -- two"));
+        for (low, where_) in [(None, "("), (Some(&low), "(`a` > -5) AND (")] {
+            let got = filtered.chunk(low, None, 10).unwrap();
+            assert_eq!(got, format!("{list} WHERE {where_}c = 1 OR c = 2 -- two\n) {order}"));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_binlog::{Gtid, TableSchema};
+use millstream_binlog::Gtid;
 use millstream_doris_sink::client::DorisClient;
 use millstream_wire::Connection;
 use tokio::sync::watch;
@@ -29,14 +29,13 @@ use super::report::Report;
 use super::sink::{self, DorisSink, JsonlSink, Sink};
 use super::weigher::Weigher;
 use super::weights::Weights;
-use super::workers::{Access, Workers};
+use super::workers::Workers;
 use crate::checkpoint::{Backend, SourceState, Store, StoredState, StoredTable, StoredTarget};
 use crate::config::{self, Config, NameCase, SnapshotMode, TablePatterns, Until};
 use crate::delivery::{Coordinate, Delivery, TargetNo, TargetState, resume};
-use crate::key::{Collations, KeyCodec};
+use crate::key::Collations;
 use crate::merge::{KeyRange, Merge, Rules};
 use crate::snapshot::reader;
-use crate::snapshot::sql::TableSql;
 use crate::stream::StreamPlan;
 
 struct Patterns {
@@ -105,8 +104,7 @@ pub(super) async fn attempt<B: Backend>(
         )));
     }
     let doris = doris_client(config)?;
-    let captures = tables(config, &mut control, &facts, &state).await?;
-    let tables: Vec<Arc<TableSchema>> = captures.iter().map(|(schema, _)| Arc::clone(schema)).collect();
+    let tables = tables(config, &mut control, &facts, &state).await?;
     let targets = targets(config, &tables, &facts, &state)?;
     let databases: BTreeSet<&str> = targets.iter().map(|t| t.sink.0.as_str()).collect();
     if doris.is_some() && databases.len() > 1 {
@@ -163,10 +161,12 @@ pub(super) async fn attempt<B: Backend>(
         recovered.insert(target.target, state.clone());
         new_targets.push(StoredTarget { state, ..target.clone() });
     }
-    let new_tables: Vec<StoredTable> = captures
+    let new_tables: Vec<StoredTable> = tables
         .iter()
-        .filter(|(t, _)| !state.tables.iter().any(|s| s.schema.database == t.database && s.schema.table == t.table))
-        .map(|(t, index)| StoredTable { schema: (**t).clone(), index: index.clone() })
+        .map(|table| StoredTable { schema: (*table.schema).clone(), index: table.index.clone() })
+        .filter(|t| {
+            !state.tables.iter().any(|s| s.schema.database == t.schema.database && s.schema.table == t.schema.table)
+        })
         .collect();
     if first || !new_targets.is_empty() {
         check_xa(&mut control).await?;
@@ -177,7 +177,7 @@ pub(super) async fn attempt<B: Backend>(
     store.set_source(era, &source, &stream)?;
 
     let goal = goal_of(config, options, goal, &facts);
-    let collations = Collations::read(&mut control, tables.iter().map(|t| &**t)).await.map_err(away)?;
+    let collations = Collations::read(&mut control, tables.iter().map(|t| &*t.schema)).await.map_err(away)?;
     let prepared = state.record.as_ref().map_or_else(BTreeSet::new, |r| r.prepared.clone());
     control.close().await;
 
@@ -185,17 +185,16 @@ pub(super) async fn attempt<B: Backend>(
     let (groups, outputs) = groups_and_outputs(config, era, &state, &tables, &targets, &recovered)?;
     let mut merge = Merge::new(begin, source.fence(), Rules::default());
     let mut captured: Vec<Captured> = Vec::new();
-    for ((table, index), groups) in captures.iter().zip(groups) {
-        let codec = KeyCodec::new(table, &collations).map_err(|e| RunError::refused(e.to_string()))?;
+    for (table, groups) in tables.iter().zip(groups) {
+        let access = table.access(config, facts.case, &collations).map_err(|e| RunError::refused(e.to_string()))?;
         let mut of_table = Vec::new();
         for (id, state, targets) in groups {
             merge.add_table(id, &state.done, state.may_hold_more, state.ahead.clone());
             of_table.push(Group::new(id, targets));
         }
-        let access = Access { schema: Arc::clone(table), sql: TableSql::new(table, &codec, index.as_deref()), codec };
         captured.push(Captured {
-            schema: Arc::clone(table),
-            index: index.clone(),
+            schema: Arc::clone(&table.schema),
+            index: table.index.clone(),
             access: Arc::new(access),
             groups: of_table,
         });

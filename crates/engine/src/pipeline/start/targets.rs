@@ -11,15 +11,51 @@ use millstream_wire::Connection;
 
 use super::source::SourceFacts;
 use crate::checkpoint::{StoredState, StoredTarget};
-use crate::config::{self, Config};
+use crate::config::{self, Config, NameCase};
 use crate::delivery::{TableMode, TargetNo, TargetState};
+use crate::key::{Collations, KeyCodec, UnsupportedKey};
 use crate::merge::TableId;
 use crate::pipeline::error::RunError;
-use crate::pipeline::output::{Outputs, Sequence, Target, Writer, era_above, sink_mode};
+use crate::pipeline::output::{Outputs, Sequence, Shown, Target, Writer, era_above, sink_mode};
+use crate::pipeline::workers::Access;
 use crate::schema::catalog::{self, Catalog};
+use crate::snapshot::sql::TableSql;
 
-/// A table to capture, and the unique index that is its key if it has no primary key.
-pub(super) type ToCapture = (Arc<TableSchema>, Option<String>);
+/// A table to capture.
+#[derive(Clone, Debug)]
+pub(in crate::pipeline) struct ToCapture {
+    /// As the log has it.
+    pub(in crate::pipeline) schema: Arc<TableSchema>,
+    /// The unique index that is its key, if that is not the primary key.
+    pub(in crate::pipeline) index: Option<String>,
+    /// Ordinals of columns that no target gets, ascending.
+    pub(in crate::pipeline) excluded: Vec<usize>,
+}
+
+impl ToCapture {
+    fn new(config: &Config, case: NameCase, schema: TableSchema, index: Option<String>) -> Result<Self, RunError> {
+        let excluded = config.table_rules.excluded(&schema, case).map_err(|e| RunError::refused(e.join("\n")))?;
+        Ok(Self { schema: Arc::new(schema), index, excluded })
+    }
+
+    /// As its targets know it.
+    pub(super) fn shown(&self) -> Shown {
+        Shown::new(&self.schema, &self.excluded)
+    }
+
+    /// What chunks of it are read by.
+    pub(in crate::pipeline) fn access(
+        &self,
+        config: &Config,
+        case: NameCase,
+        collations: &Collations,
+    ) -> Result<Access, UnsupportedKey> {
+        let codec = KeyCodec::new(&self.schema, collations)?;
+        let filter = config.table_rules.filter(&self.schema.database, &self.schema.table, case);
+        let sql = TableSql::new(&self.schema, &codec, self.index.as_deref()).without(&self.excluded).filtered(filter);
+        Ok(Access { schema: Arc::clone(&self.schema), sql, codec })
+    }
+}
 
 /// The captured tables: those of the state as they were stored, and new ones as the catalog shows them.
 pub(super) async fn tables(
@@ -28,7 +64,8 @@ pub(super) async fn tables(
     facts: &SourceFacts,
     state: &StoredState,
 ) -> Result<Vec<ToCapture>, RunError> {
-    let catalog = catalog::read(control, &config.source.tables).await.map_err(|e| {
+    let read = catalog::read_with(control, &config.source.tables, &config.table_rules);
+    let catalog = read.await.map_err(|e| {
         if e.connection().is_some() { RunError::away(e.to_string()) } else { RunError::refused(e.to_string()) }
     })?;
     let mut tables: Vec<ToCapture> = Vec::new();
@@ -44,12 +81,13 @@ pub(super) async fn tables(
         if let Some(index) = &stored.index {
             has_index(&catalog, schema, index)?;
         }
-        tables.push((Arc::new(schema.clone()), stored.index.clone()));
+        config.table_rules.has_key(schema, facts.case).map_err(RunError::refused)?;
+        tables.push(ToCapture::new(config, facts.case, schema.clone(), stored.index.clone())?);
     }
     for table in catalog.tables {
         let schema = table.schema;
-        if !tables.iter().any(|(t, _)| t.database == schema.database && t.table == schema.table) {
-            tables.push((Arc::new(schema), table.index));
+        if !tables.iter().any(|t| t.schema.database == schema.database && t.schema.table == schema.table) {
+            tables.push(ToCapture::new(config, facts.case, schema, table.index)?);
         }
     }
     Ok(tables)
@@ -79,13 +117,13 @@ fn has_index(catalog: &Catalog, schema: &TableSchema, index: &str) -> Result<(),
 /// Every target of every table, with its number: old ones keep theirs.
 pub(super) fn targets(
     config: &Config,
-    tables: &[Arc<TableSchema>],
+    tables: &[ToCapture],
     facts: &SourceFacts,
     state: &StoredState,
 ) -> Result<Vec<StoredTarget>, RunError> {
     let mut next = state.targets.iter().map(|t| t.target.0).max().map_or(1, |n| n.saturating_add(1));
     let mut targets: Vec<StoredTarget> = Vec::new();
-    for table in tables {
+    for ToCapture { schema: table, .. } in tables {
         for target in config.routes.targets(&table.database, &table.table, facts.case) {
             let source = (table.database.clone(), table.table.clone());
             let sink = (target.database, target.table);
@@ -123,7 +161,7 @@ pub(super) fn targets(
 pub(super) async fn prepare_targets(
     config: &Config,
     client: Option<&DorisClient>,
-    tables: &[Arc<TableSchema>],
+    tables: &[ToCapture],
     targets: &[StoredTarget],
     recovered: &BTreeMap<TargetNo, TargetState>,
 ) -> Result<u32, RunError> {
@@ -184,12 +222,12 @@ pub(super) async fn prepare_targets(
     Ok(floor)
 }
 
-pub(super) fn planned(tables: &[Arc<TableSchema>], target: &StoredTarget) -> Result<TargetTable, RunError> {
-    let schema = tables
+pub(super) fn planned(tables: &[ToCapture], target: &StoredTarget) -> Result<TargetTable, RunError> {
+    let table = tables
         .iter()
-        .find(|t| t.database == target.source.0 && t.table == target.source.1)
+        .find(|t| t.schema.database == target.source.0 && t.schema.table == target.source.1)
         .ok_or_else(|| RunError::stopped(format!("{}.{} has no schema", target.source.0, target.source.1)))?;
-    TargetTable::plan(schema, &target.sink.0, &target.sink.1, sink_mode(target.mode))
+    TargetTable::plan(&table.shown().schema, &target.sink.0, &target.sink.1, sink_mode(target.mode))
         .map_err(|e| RunError::refused(e.to_string()))
 }
 
@@ -200,7 +238,7 @@ pub(super) fn groups_and_outputs(
     config: &Config,
     era: u32,
     state: &StoredState,
-    tables: &[Arc<TableSchema>],
+    tables: &[ToCapture],
     targets: &[StoredTarget],
     recovered: &BTreeMap<TargetNo, TargetState>,
 ) -> Result<(Vec<Vec<GroupOf>>, Outputs), RunError> {
@@ -208,11 +246,12 @@ pub(super) fn groups_and_outputs(
     let mut outputs = Vec::new();
     let mut next = 0u32;
     for target in targets {
-        let Some(source) = tables.iter().position(|t| t.database == target.source.0 && t.table == target.source.1)
+        let Some(source) =
+            tables.iter().position(|t| t.schema.database == target.source.0 && t.schema.table == target.source.1)
         else {
             continue;
         };
-        let (Some(schema), Some(of_table)) = (tables.get(source), groups.get_mut(source)) else { continue };
+        let (Some(table), Some(of_table)) = (tables.get(source), groups.get_mut(source)) else { continue };
         let at = recovered.get(&target.target).cloned().unwrap_or_default();
         let index = outputs.len();
         let group = match of_table.iter_mut().find(|(_, state, _)| *state == at) {
@@ -227,7 +266,7 @@ pub(super) fn groups_and_outputs(
                 id
             }
         };
-        outputs.push(output(config, schema, target, source, group, at, tables)?);
+        outputs.push(output(config, table, target, source, group, at, tables)?);
     }
     let outputs = Outputs {
         pipeline: state.pipeline,
@@ -246,13 +285,15 @@ pub(super) fn groups_and_outputs(
 
 pub(super) fn output(
     config: &Config,
-    schema: &Arc<TableSchema>,
+    table: &ToCapture,
     target: &StoredTarget,
     source: usize,
     group: TableId,
     at: TargetState,
-    tables: &[Arc<TableSchema>],
+    tables: &[ToCapture],
 ) -> Result<Target, RunError> {
+    let shown = table.shown();
+    let schema = &shown.schema;
     let (writer, columns) = match &config.sink {
         config::Sink::Jsonl(_) => {
             let encoder = Box::new(EventEncoder::new(schema, &EncodeOptions::default()));
@@ -279,6 +320,7 @@ pub(super) fn output(
         source,
         group,
         writer,
+        shown,
         last: at,
         dirty: false,
         loaded: false,
