@@ -10,6 +10,7 @@ pub mod demo;
 pub mod doris;
 pub mod engine;
 pub mod guard;
+pub mod lab;
 pub mod oracle;
 pub mod paths;
 pub mod proxy;
