@@ -256,8 +256,12 @@ async fn no_fault_loses_or_doubles_a_row() {
     let lost = |state| Fault::ReplyLost { op: SimOp::Load, state };
     let faults = [
         Fault::SlowRedirect { ms: 60 },
-        Fault::RedirectForm { userinfo: Some("root:p%40ss:/é@x".into()), trailing_question: false },
-        Fault::RedirectForm { userinfo: Some("root@default_cluster:p@ss:%/é".into()), trailing_question: true },
+        Fault::RedirectForm { userinfo: Some("root:p%40ss:/é@x".into()), trailing_question: false, host: None },
+        Fault::RedirectForm {
+            userinfo: Some("root@default_cluster:p@ss:%/é".into()),
+            trailing_question: true,
+            host: None,
+        },
         Fault::Cut { at: 0 },
         Fault::Cut { at: 1 },
         Fault::Cut { at: 700 },

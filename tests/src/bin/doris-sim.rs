@@ -1,7 +1,7 @@
 //! A simulated Doris cluster as a process: prints its addresses as one JSON line and lives until it is killed.
 
 use clap::Parser;
-use millstream_tests::doris::{DorisSim, SimOptions};
+use millstream_tests::doris::{DorisSim, Profile, SimOptions};
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
@@ -26,6 +26,9 @@ struct Args {
     /// Its password; without it, that of the environment variable DORIS_PASSWORD, or none.
     #[arg(long)]
     password: Option<String>,
+    /// The version to be like: 2.0, 2.1, 3, 4 or cloud. Without it, a mixture that every client gets on with.
+    #[arg(long, value_parser = profile)]
+    like: Option<Profile>,
     /// Count rows instead of keeping them.
     #[arg(long)]
     counting: bool,
@@ -40,6 +43,17 @@ struct Args {
     exit_on_stdin_close: bool,
 }
 
+fn profile(name: &str) -> Result<Profile, String> {
+    Ok(match name {
+        "2.0" => Profile::V2_0,
+        "2.1" => Profile::V2_1,
+        "3" => Profile::V3,
+        "4" => Profile::V4,
+        "cloud" => Profile::Cloud,
+        _ => return Err("2.0, 2.1, 3, 4 or cloud".into()),
+    })
+}
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
@@ -52,7 +66,7 @@ async fn main() -> anyhow::Result<()> {
         be_ports: args.be_port,
         counting: args.counting,
         publish_delay: Duration::from_millis(args.publish_delay_ms),
-        ..SimOptions::default()
+        ..args.like.map_or_else(SimOptions::default, SimOptions::profile)
     })
     .await?;
     for db in &args.database {

@@ -8,6 +8,7 @@
 //! POST /sim/release   … here
 //! POST /sim/advance   {"secs":3600}
 //! POST /sim/restart-fe, /sim/purge
+//! POST /sim/restart-be {"index":0}
 //! GET  /sim/state     transactions per database and state, rows per table, body bytes that reached the front end
 //! ```
 
@@ -32,12 +33,12 @@ fn run(shared: &Arc<Shared>, method: &str, what: &str, body: &[u8]) -> Result<Va
     match (method, what) {
         ("POST", "knob") => {
             let knob: Knob = serde_json::from_slice(body).map_err(|e| format!("no knob: {e}"))?;
-            lock(&shared.knobs).add(knob);
+            lock(&shared.knobs).add(knob, shared.clock.now_ms());
             Ok(done)
         }
         ("GET", "knob") => {
             let knobs = lock(&shared.knobs);
-            Ok(json!({"set": knobs.list(), "fired": knobs.fired}))
+            Ok(json!({"set": knobs.list().collect::<Vec<_>>(), "fired": knobs.fired}))
         }
         ("POST", "clear" | "release") => {
             if what == "clear" {
@@ -76,6 +77,15 @@ fn run(shared: &Arc<Shared>, method: &str, what: &str, body: &[u8]) -> Result<Va
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 later.restart_fe();
             });
+            Ok(done)
+        }
+        ("POST", "restart-be") => {
+            let value: Value = serde_json::from_slice(body).map_err(|e| format!("no JSON: {e}"))?;
+            let index = value["index"].as_u64().and_then(|i| usize::try_from(i).ok()).unwrap_or(usize::MAX);
+            if index >= shared.be_addrs.len() {
+                return Err("index must be that of a back end".into());
+            }
+            shared.restart_be(index);
             Ok(done)
         }
         ("GET", "state") => Ok(state(shared)),

@@ -16,6 +16,14 @@ impl Clock {
         millis(real) + self.offset_ms.load(Ordering::SeqCst)
     }
 
+    /// Returns when so many milliseconds of this clock have passed.
+    pub(crate) async fn sleep(&self, ms: u64) {
+        let until = self.now_ms().saturating_add(i64::try_from(ms).unwrap_or(i64::MAX));
+        while self.now_ms() < until {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
     /// Moves the clock forwards.
     pub(crate) fn advance(&self, by: Duration) {
         self.offset_ms.fetch_add(millis(by), Ordering::SeqCst);

@@ -1,8 +1,10 @@
 //! The front end's HTTP port: the redirects of E1 and E3, E4, E5, E6, E11, and the simulator's own admin path.
 
+use super::be::{frame, operation, proxy, proxy_page, scope};
 use super::http1::{Conn, Head};
-use super::knob::Fault;
+use super::knob::{Fault, Side};
 use super::reply::{envelope, rest_base_failure};
+use super::stream_load::garbage;
 use super::table::Model;
 use super::{Port, Shared, admin};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -49,6 +51,7 @@ pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>) {
 async fn request(conn: &mut Conn, head: &Head, shared: &Arc<Shared>) -> std::io::Result<()> {
     let segments = head.segments();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let json = [("Content-Type", "application/json")];
     if let ["sim", what] = segments.as_slice() {
         let mut body = Vec::new();
         while conn.read_body(&mut body).await? > 0 {}
@@ -57,27 +60,50 @@ async fn request(conn: &mut Conn, head: &Head, shared: &Arc<Shared>) -> std::io:
         let (status, text) = admin::handle(shared, &head.method, what, &body);
         return conn.respond(status, &[("Content-Type", "application/json")], text.as_bytes()).await;
     }
-    let json = [("Content-Type", "application/json")];
     let answer = |text: String| text.into_bytes();
+    frame(shared, head, conn);
+    if let Some(status) = proxy(shared, head, Side::Fe, false) {
+        let (line, page) = proxy_page(status);
+        return conn.respond(line, &[("Content-Type", "text/html")], page).await;
+    }
+    let (scope_table, scope_label) = scope(head);
+    if let Some(op) = operation(head)
+        && let Some(text) = garbage(shared, &scope_table, &scope_label, Side::Fe, op, "{\"msg\":\"what a load is\"}")
+    {
+        return conn.respond("200 OK", &json, text.as_bytes()).await;
+    }
     let public = matches!(segments.as_slice(), ["api", "bootstrap" | "health"]);
     if !public && shared.basic_auth(head) != Some(true) {
-        let body = envelope("Unauthorized", 401, &json!("Need auth information or access denied"));
-        return conn.respond("200 OK", &json, &answer(body)).await;
+        return conn.respond("200 OK", &json, &answer(unauthorized())).await;
     }
     let body = match (head.method.as_str(), segments.as_slice()) {
         ("PUT", ["api", db, table, "_stream_load"]) => match load_refusal(head, db, table) {
             Some(text) => rest_base_failure(&text),
-            None => return redirect(conn, head, shared, &format!("{db}.{table}")).await,
+            None => match load_fault(head, shared) {
+                Some(text) => text,
+                None => return redirect(conn, head, shared, &format!("{db}.{table}")).await,
+            },
         },
+        ("PUT", ["api", _, _, "_stream_load_2pc"]) if !shared.by_label() => {
+            return conn.respond("404 Not Found", &[], b"Not Found").await;
+        }
         ("PUT", ["api", _, "_stream_load_2pc"] | ["api", _, _, "_stream_load_2pc"]) => {
             let given = |name: &str| head.header(name).is_some_and(|v| !v.is_empty());
-            if !given("txn_id") && !given("label") {
+            if !given("txn_id") && !shared.by_label() {
+                rest_base_failure("No transaction id selected.")
+            } else if !given("txn_id") && !given("label") {
                 rest_base_failure("No transaction id or label selected.")
             } else if !given("txn_operation") {
                 rest_base_failure("No transaction operation('commit' or 'abort') selected.")
             } else {
                 return redirect(conn, head, shared, "").await;
             }
+        }
+        ("GET", ["api", db, "get_load_state"])
+            if shared.knob(&format!("{db}."), "", |f| (*f == Fault::StateRedirect).then_some(())).is_some() =>
+        {
+            let location = format!("http://{}{}?{}", shared.fe_addr, head.path, head.query);
+            return conn.respond("307 Temporary Redirect", &[("Location", location.as_str())], b"").await;
         }
         ("GET", ["api", db, "get_load_state"]) => match head.param("label").filter(|l| !l.is_empty()) {
             None => envelope("Bad Request", 403, &json!("No label selected")),
@@ -87,11 +113,12 @@ async fn request(conn: &mut Conn, head: &Head, shared: &Arc<Shared>) -> std::io:
             },
         },
         ("GET", ["api", "backends"]) => {
-            let backends: Vec<_> = shared
-                .be_addrs
-                .iter()
-                .map(|a| json!({"ip": a.ip().to_string(), "http_port": a.port(), "is_alive": true}))
-                .collect();
+            let listed =
+                |a: &std::net::SocketAddr| json!({"ip": a.ip().to_string(), "http_port": a.port(), "is_alive": true});
+            let mut backends: Vec<_> = shared.be_addrs.iter().map(listed).collect();
+            if shared.standing("", |f| (*f == Fault::DeadBackend).then_some(())).is_some() {
+                backends.insert(0, listed(&shared.dead_addr));
+            }
             envelope("success", 0, &json!({ "backends": backends }))
         }
         ("GET", ["api", db, table, "_schema"]) => match shared.world().table(db, table) {
@@ -139,6 +166,20 @@ fn load_refusal(head: &Head, db: &str, table: &str) -> Option<String> {
     None
 }
 
+/// F5 and F6: the text of a refusal.
+fn load_fault(head: &Head, shared: &Shared) -> Option<String> {
+    let (table, label) = scope(head);
+    shared.knob(&table, &label, |f| match f {
+        Fault::FrontendRefuses { text } => Some(rest_base_failure(text)),
+        Fault::FrontendUnauthorized => Some(unauthorized()),
+        _ => None,
+    })
+}
+
+fn unauthorized() -> String {
+    envelope("Unauthorized", 401, &json!("Need auth information or access denied"))
+}
+
 async fn redirect(conn: &mut Conn, head: &Head, shared: &Shared, table: &str) -> std::io::Result<()> {
     let label = head.header("label").unwrap_or("").to_owned();
     let wait = shared.knob(table, &label, |f| if let Fault::SlowRedirect { ms } = f { Some(*ms) } else { None });
@@ -146,15 +187,24 @@ async fn redirect(conn: &mut Conn, head: &Head, shared: &Shared, table: &str) ->
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
     let form = shared.knob(table, &label, |f| match f {
-        Fault::RedirectForm { userinfo, trailing_question } => Some((userinfo.clone(), *trailing_question)),
+        Fault::RedirectForm { userinfo, trailing_question, host } => {
+            Some((userinfo.clone(), *trailing_question, host.clone()))
+        }
         _ => None,
     });
-    let (userinfo, question) = match form {
-        Some((Some(userinfo), question)) => (userinfo, question),
-        Some((None, question)) => (configured_userinfo(shared), question),
-        None => (configured_userinfo(shared), shared.opts.trailing_question),
+    let (userinfo, question, host) = match form {
+        Some((Some(userinfo), question, host)) => (userinfo, question, host),
+        Some((None, question, host)) => (configured_userinfo(shared), question, host),
+        None => (configured_userinfo(shared), shared.opts.trailing_question, None),
     };
-    let be = shared.be_addrs[shared.next_be.fetch_add(1, Ordering::SeqCst) % shared.be_addrs.len()];
+    let again = shared.knob(table, &label, |f| (*f == Fault::RedirectAgain { at: Side::Fe }).then_some(()));
+    let dead = shared.knob(table, &label, |f| (*f == Fault::DeadBackend).then_some(()));
+    let be = match (again, dead) {
+        (Some(()), _) => shared.fe_addr,
+        (None, Some(())) => shared.dead_addr,
+        (None, None) => shared.be_addrs[shared.next_be.fetch_add(1, Ordering::SeqCst) % shared.be_addrs.len()],
+    };
+    let be = host.unwrap_or_else(|| be.to_string());
     let at = if userinfo.is_empty() { "" } else { "@" };
     let query = match (head.query.is_empty(), question) {
         (false, _) => format!("?{}", head.query),
@@ -168,5 +218,5 @@ async fn redirect(conn: &mut Conn, head: &Head, shared: &Shared, table: &str) ->
 
 fn configured_userinfo(shared: &Shared) -> String {
     let part = |s: &str| utf8_percent_encode(s, USERINFO).to_string();
-    format!("{}:{}", part(&shared.opts.user), part(&shared.opts.password))
+    format!("{}{}:{}", part(&shared.opts.user), shared.opts.userinfo_suffix, part(&shared.opts.password))
 }

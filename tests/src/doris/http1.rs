@@ -83,6 +83,8 @@ pub(crate) struct Conn {
     at: usize,
     body: Body,
     close: bool,
+    /// F23: how the reply of the current request is framed: in chunks, and the connection ended after it without a word.
+    pub(crate) framing: (bool, bool),
     /// Body bytes of the current request that arrived.
     pub(crate) body_bytes: u64,
 }
@@ -90,7 +92,7 @@ pub(crate) struct Conn {
 impl Conn {
     pub(crate) fn new(stream: TcpStream) -> Self {
         stream.set_nodelay(true).ok();
-        Self { stream, buf: Vec::new(), at: 0, body: Body::Done, close: false, body_bytes: 0 }
+        Self { stream, buf: Vec::new(), at: 0, body: Body::Done, close: false, framing: (false, false), body_bytes: 0 }
     }
 
     pub(crate) fn peer(&self) -> String {
@@ -140,6 +142,7 @@ impl Conn {
         let head = parse_head(&text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "bad request head"))?;
         self.close = head.wants_close();
         self.body_bytes = 0;
+        self.framing = (false, false);
         self.body = if head.chunked() {
             Body::ChunkSize
         } else {
@@ -246,15 +249,35 @@ impl Conn {
         for (name, value) in headers {
             out.push_str(&format!("{name}: {value}\r\n"));
         }
-        out.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        let (chunked, close) = self.framing;
+        if chunked {
+            out.push_str("Transfer-Encoding: chunked\r\n");
+        } else {
+            out.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
         if self.close {
             out.push_str("Connection: close\r\n");
         }
         out.push_str("\r\n");
         let mut out = out.into_bytes();
-        out.extend_from_slice(body);
+        if chunked {
+            for part in body.chunks(body.len().div_ceil(3).max(1)) {
+                out.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+                out.extend_from_slice(part);
+                out.extend_from_slice(b"\r\n");
+            }
+            out.extend_from_slice(b"0\r\n\r\n");
+        } else {
+            out.extend_from_slice(body);
+        }
+        self.close |= close;
         self.stream.write_all(&out).await?;
         self.stream.flush().await
+    }
+
+    /// The client sees the connection's end; what it still sends is read.
+    pub(crate) async fn hang_up(&mut self) {
+        self.stream.shutdown().await.ok();
     }
 
     /// Ends the connection with a reset, as a dying process does.

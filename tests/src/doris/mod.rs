@@ -22,12 +22,15 @@ mod http1;
 mod json;
 mod knob;
 mod load;
+mod options;
 mod partial;
 mod plan;
 mod reply;
 mod row;
 mod scan;
+mod second_phase;
 mod sql;
+mod stream_load;
 mod table;
 mod target;
 mod txn;
@@ -36,7 +39,8 @@ mod txn_table;
 mod types;
 mod world;
 
-pub use knob::{Fault, Knob, LostAt, Op};
+pub use knob::{Fault, Garbage, Knob, LostAt, Op, Side};
+pub use options::{Dialect, Profile, SimOptions};
 pub use scan::{Row, Visible};
 pub use table::{Column, DELETE_SIGN, Model, SEQUENCE_COL, Schema, VERSION_COL};
 pub use target::DorisTarget;
@@ -51,80 +55,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use table::Data;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use world::World;
-
-/// How texts of the front end look (doris.md 5, F20).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// `text`
-    Plain,
-    /// `errCode = 2, detailMessage = text`
-    ErrCode,
-    /// `TStatus: errCode = 2, detailMessage = text`
-    TStatus,
-}
-
-/// How a cluster is set up.
-#[derive(Clone, Debug)]
-pub struct SimOptions {
-    /// The only user.
-    pub user: String,
-    /// Its password.
-    pub password: String,
-    /// The address ports are opened on.
-    pub host: String,
-    /// The front end's HTTP port; 0 takes a free one, as for the others.
-    pub fe_port: u16,
-    /// The SQL port.
-    pub sql_port: u16,
-    /// The back ends' HTTP ports, one per back end.
-    pub be_ports: Vec<u16>,
-    /// The form of texts in load replies.
-    pub dialect: Dialect,
-    /// The form of texts in two-phase replies.
-    pub two_phase_dialect: Dialect,
-    /// Whether `Location` ends in `?` (2.1 and 3.0 do, 4.x does not).
-    pub trailing_question: bool,
-    /// Whether replies carry `FirstErrorMsg` (4.x).
-    pub first_error_msg: bool,
-    /// Loads are counted by line and not kept.
-    pub counting: bool,
-    /// Transaction limits.
-    pub limits: Limits,
-    /// How long a one-phase load waits to become visible before it answers `Publish Timeout`.
-    pub publish_wait: Duration,
-    /// How long a committed load takes to become visible.
-    pub publish_delay: Duration,
-    /// Whether the back end rolls a load back at once when its client is gone, or leaves it PREPARE.
-    pub rollback_on_client_gone: bool,
-    /// Whether a name in `columns` that the table does not have is refused (for JSON; CSV skips such a field).
-    pub reject_unknown_columns: bool,
-}
-
-impl Default for SimOptions {
-    fn default() -> Self {
-        Self {
-            user: "root".into(),
-            password: "sim:@%/é pass".into(),
-            host: "127.0.0.1".into(),
-            fe_port: 0,
-            sql_port: 0,
-            be_ports: vec![0],
-            dialect: Dialect::ErrCode,
-            two_phase_dialect: Dialect::TStatus,
-            trailing_question: true,
-            first_error_msg: false,
-            counting: false,
-            limits: Limits::default(),
-            publish_wait: Duration::from_secs(5),
-            publish_delay: Duration::ZERO,
-            rollback_on_client_gone: true,
-            reject_unknown_columns: true,
-        }
-    }
-}
 
 /// Which port a request came in on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +102,11 @@ pub(crate) struct Shared {
     fe_addr: SocketAddr,
     sql_addr: SocketAddr,
     be_addrs: Vec<SocketAddr>,
+    /// An address that refuses connections: it is bound, and nobody listens.
+    dead_addr: SocketAddr,
+    _dead: TcpSocket,
     fe_restart: tokio::sync::Notify,
+    be_restart: Vec<tokio::sync::Notify>,
     publish_held: AtomicBool,
 }
 
@@ -186,7 +123,61 @@ impl Shared {
     }
 
     fn knob<T>(&self, table: &str, label: &str, pick: impl Fn(&Fault) -> Option<T>) -> Option<T> {
-        lock(&self.knobs).take(table, label, pick)
+        lock(&self.knobs).take(table, label, self.clock.now_ms(), pick)
+    }
+
+    /// A knob that says how the cluster is, and is never spent.
+    fn standing<T>(&self, table: &str, pick: impl Fn(&Fault) -> Option<T>) -> Option<T> {
+        lock(&self.knobs).standing(table, self.clock.now_ms(), pick)
+    }
+
+    fn is_cloud(&self, table: &str) -> bool {
+        self.opts.cloud || self.standing(table, |f| (*f == Fault::Cloud).then_some(())).is_some()
+    }
+
+    /// Whether the second phase may name a label (F27).
+    fn by_label(&self) -> bool {
+        self.opts.by_label && self.standing("", |f| (*f == Fault::NoLabels).then_some(())).is_none()
+    }
+
+    /// F20.
+    fn dialect(&self, table: &str, label: &str) -> Option<Dialect> {
+        self.knob(table, label, |f| if let Fault::Dialect { dialect } = f { Some(*dialect) } else { None })
+    }
+
+    /// F8 alone.
+    fn lost(&self, table: &str, label: &str, op: Op, state: LostAt) -> bool {
+        self.knob(table, label, |f| (*f == Fault::ReplyLost { op, state }).then_some(())).is_some()
+    }
+
+    /// A transaction reached a state: what is set to happen then happens (F16, F17, F18). Whether the reply is lost
+    /// (F8), or goes with its back end.
+    fn reached(&self, table: &str, label: &str, op: Op, state: LostAt, index: usize) -> bool {
+        let set = |fault: Fault| self.knob(table, label, |f| (*f == fault).then_some(())).is_some();
+        if set(Fault::RestartFrontend { after: state }) {
+            self.restart_fe();
+        }
+        if set(Fault::Purge { after: state }) {
+            self.purge();
+        }
+        let restarts = set(Fault::RestartBackend { after: state });
+        if restarts {
+            self.restart_be(index);
+        }
+        self.lost(table, label, op, state) || restarts
+    }
+
+    /// F15: another text, or the usual one.
+    fn not_master(&self, table: &str, label: &str, of: Op) -> Option<Option<String>> {
+        self.knob(table, label, |f| match f {
+            Fault::NotMaster { op, text } if *op == of => Some(text.clone()),
+            _ => None,
+        })
+    }
+
+    /// F31.
+    fn false_fail(&self, table: &str, label: &str, op: Op) -> bool {
+        self.knob(table, label, |f| (*f == Fault::FalseFail { op }).then_some(())).is_some()
     }
 
     fn seen(&self, port: Port, head: &http1::Head, body_bytes: u64) {
@@ -217,8 +208,8 @@ impl Shared {
         Some(user == self.opts.user && password == self.opts.password)
     }
 
-    /// A committed transaction becomes visible now, or after the delay in force.
-    fn schedule_publish(&self, db: &str, table: &str, label: &str, id: i64) {
+    /// A committed transaction becomes visible after so many milliseconds, or as a knob says.
+    fn schedule_publish(&self, db: &str, table: &str, label: &str, id: i64, after: i64) {
         let delay = self.knob(&format!("{db}.{table}"), label, |f| match f {
             Fault::PublishDelay { ms } => Some(ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX))),
             _ => None,
@@ -228,7 +219,7 @@ impl Shared {
             Some(Some(ms)) => now.saturating_add(ms),
             Some(None) => i64::MAX,
             None if self.publish_held.load(Ordering::SeqCst) => i64::MAX,
-            None => now + clock::millis(self.opts.publish_delay),
+            None => now.saturating_add(after),
         };
         let mut world = lock(&self.world);
         if let Some(db) = world.dbs.get_mut(db) {
@@ -248,6 +239,23 @@ impl Shared {
     fn restart_fe(&self) {
         self.forget_prepare();
         self.fe_restart.notify_one();
+    }
+
+    /// A back end is gone for a moment: its PREPARE transactions are aborted, its connections are reset.
+    fn restart_be(&self, index: usize) {
+        let now = self.clock.now_ms();
+        let coordinator = self.be_addrs[index].to_string();
+        for db in lock(&self.world).dbs.values_mut() {
+            db.txns.be_restart(&coordinator, now);
+        }
+        self.be_restart[index].notify_one();
+    }
+
+    /// Finished transactions and their labels are forgotten now.
+    fn purge(&self) {
+        for db in lock(&self.world).dbs.values_mut() {
+            db.txns.purge();
+        }
     }
 }
 
@@ -284,6 +292,9 @@ impl DorisSim {
         for port in &opts.be_ports {
             bes.push(TcpListener::bind((opts.host.as_str(), *port)).await?);
         }
+        let ip = fe.local_addr()?.ip();
+        let dead = if ip.is_ipv6() { TcpSocket::new_v6()? } else { TcpSocket::new_v4()? };
+        dead.bind(SocketAddr::new(ip, 0))?;
         let shared = Arc::new(Shared {
             clock: Clock::default(),
             world: Mutex::new(World::new(opts.limits)),
@@ -295,14 +306,24 @@ impl DorisSim {
             fe_addr: fe.local_addr()?,
             sql_addr: sql.local_addr()?,
             be_addrs: bes.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?,
+            dead_addr: dead.local_addr()?,
+            _dead: dead,
             fe_restart: tokio::sync::Notify::new(),
+            be_restart: bes.iter().map(|_| tokio::sync::Notify::new()).collect(),
             publish_held: AtomicBool::new(false),
             opts,
         });
         let mut tasks = Vec::new();
         for (i, listener) in bes.into_iter().enumerate() {
             let shared = shared.clone();
-            tasks.push(tokio::spawn(async move { accept(&listener, |s| be::serve(s, shared.clone(), i)).await }));
+            tasks.push(tokio::spawn(async move {
+                loop {
+                    tokio::select! {
+                        () = accept(&listener, |s| be::serve(s, shared.clone(), i)) => {}
+                        () = shared.be_restart[i].notified() => {}
+                    }
+                }
+            }));
         }
         let front = shared.clone();
         tasks.push(tokio::spawn(async move {
@@ -353,7 +374,7 @@ impl DorisSim {
 
     /// Sets a fault.
     pub fn set(&self, knob: Knob) {
-        lock(&self.shared.knobs).add(knob);
+        lock(&self.shared.knobs).add(knob, self.shared.clock.now_ms());
     }
 
     /// Takes back every fault, and publishes what one of them held.
@@ -393,20 +414,14 @@ impl DorisSim {
         self.shared.restart_fe();
     }
 
-    /// The transactions a back end coordinates lose it: its PREPARE ones are aborted.
+    /// F17: a back end restarts. The PREPARE transactions it coordinates are aborted; connections to it are reset.
     pub fn restart_be(&self, index: usize) {
-        let now = self.shared.clock.now_ms();
-        let coordinator = self.shared.be_addrs[index].to_string();
-        for db in lock(&self.shared.world).dbs.values_mut() {
-            db.txns.be_restart(&coordinator, now);
-        }
+        self.shared.restart_be(index);
     }
 
     /// F18: finished transactions and their labels are forgotten now.
     pub fn purge(&self) {
-        for db in lock(&self.shared.world).dbs.values_mut() {
-            db.txns.purge();
-        }
+        self.shared.purge();
     }
 
     /// Whether a database is over its data quota (loads do not begin).

@@ -42,18 +42,31 @@ pub(crate) fn by_line(head: &Head) -> bool {
     }
 }
 
-/// The header check of group commit, which comes before all others.
-pub(crate) fn group_commit(head: &Head) -> Result<(), Refusal> {
-    let Some(mode) = head.header("group_commit") else { return Ok(()) };
-    match mode.to_ascii_lowercase().as_str() {
-        "off_mode" => Ok(()),
-        "sync_mode" | "async_mode" if two_phase(head) => Ok(()),
+/// How a load is gathered with others (doris.md 6.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GroupCommit {
+    Off,
+    /// The reply comes when the group is visible.
+    Sync,
+    /// The reply comes before the group is.
+    Async,
+}
+
+/// The header check of group commit, which comes before all others. `table` is the table's own mode, which counts where
+/// the header is missing.
+pub(crate) fn group_commit(head: &Head, table: Option<&str>) -> Result<GroupCommit, Refusal> {
+    let given = head.header("group_commit");
+    let mode = given.or(table).unwrap_or("off_mode").to_ascii_lowercase();
+    let whole = ["partitions", "temporary_partitions", "partial_columns"].iter().all(|n| head.header(n).is_none());
+    let has_body = head.chunked() || matches!(head.content_length(), Some(Ok(n)) if n > 0);
+    match mode.as_str() {
+        "off_mode" => Ok(GroupCommit::Off),
+        "sync_mode" | "async_mode" if two_phase(head) || !whole || !has_body => Ok(GroupCommit::Off),
         "sync_mode" | "async_mode" if head.header("label").is_some() => {
             refuse("INVALID_ARGUMENT", "label and group_commit can't be set at the same time")
         }
-        "sync_mode" | "async_mode" => {
-            refuse("NOT_IMPLEMENTED_ERROR", "the simulator does no group commit: send group_commit: off_mode")
-        }
+        "async_mode" if !head.chunked() => Ok(GroupCommit::Async),
+        "sync_mode" | "async_mode" => Ok(GroupCommit::Sync),
         _ => refuse("INVALID_ARGUMENT", "Header `group_commit` can only be `sync_mode`, `async_mode` or `off_mode`."),
     }
 }

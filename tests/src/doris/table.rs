@@ -126,6 +126,8 @@ pub(crate) struct Table {
     pub(crate) rows: u64,
     /// Loads made visible so far; also the version of the next one minus one.
     pub(crate) version: u32,
+    /// Versions that compaction has not merged yet, and the time that is of.
+    uncompacted: (u64, i64),
     /// Rows that came with the sequence of a live row of other content (conformance check T22).
     pub(crate) sequence_conflicts: u64,
 }
@@ -133,7 +135,7 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(id: i64, schema: Schema) -> Self {
         let data = Self::empty(schema.model);
-        Self { id, schema: Arc::new(schema), data, rows: 0, version: 1, sequence_conflicts: 0 }
+        Self { id, schema: Arc::new(schema), data, rows: 0, version: 1, uncompacted: (0, 0), sequence_conflicts: 0 }
     }
 
     fn empty(model: Model) -> Data {
@@ -141,6 +143,17 @@ impl Table {
             Model::Unique => Data::Unique(Arc::default()),
             Model::Duplicate => Data::Duplicate(Arc::default()),
         }
+    }
+
+    /// Versions that are not merged yet, `per_second` of which compaction merges (doris.md 6.3).
+    pub(crate) fn versions(&mut self, now: i64, per_second: u64) -> u64 {
+        let (count, at) = self.uncompacted;
+        let merged = u64::try_from((now - at).max(0)).unwrap_or(0).saturating_mul(per_second) / 1000;
+        // The clock is taken only when it made a difference, so that parts of a version are not lost.
+        if merged > 0 || count == 0 {
+            self.uncompacted = (count.saturating_sub(merged), now);
+        }
+        self.uncompacted.0
     }
 
     pub(crate) fn truncate(&mut self) {
@@ -151,6 +164,7 @@ impl Table {
     /// Makes a committed load's rows visible. Called in commit-version order.
     pub(crate) fn apply(&mut self, batch: &Arc<Batch>) {
         self.version += 1;
+        self.uncompacted.0 += 1;
         let version = self.version;
         self.rows += batch.counted;
         match &mut self.data {

@@ -85,11 +85,25 @@ pub struct Limits {
     pub keep_ms: i64,
     /// How many finished transactions are remembered.
     pub keep_count: usize,
+    /// Aborted transactions a label may have (the cloud's meta-service counts them).
+    pub aborts_per_label: usize,
+    /// Versions a table may have before a load into it fails with -235.
+    pub max_versions: u64,
+    /// Versions of a table that compaction merges away in a second.
+    pub compaction_per_second: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { running: 10_000, precommit_timeout_ms: 3_600_000, keep_ms: 43_200_000, keep_count: 2000 }
+        Self {
+            running: 10_000,
+            precommit_timeout_ms: 3_600_000,
+            keep_ms: 43_200_000,
+            keep_count: 2000,
+            aborts_per_label: usize::MAX,
+            max_versions: 2000,
+            compaction_per_second: 100,
+        }
     }
 }
 
@@ -103,6 +117,8 @@ pub enum BeginError {
         /// RUNNING, PRECOMMITTED or FINISHED.
         status: &'static str,
     },
+    /// The label was aborted too often.
+    WornOut,
     /// The running limit is reached.
     TooMany {
         /// Transactions running now.
@@ -162,6 +178,9 @@ impl TxnManager {
                 _ => "FINISHED",
             };
             return Err(BeginError::LabelUsed { txn_id: txn.id, status });
+        }
+        if self.labels.get(&begin.label).is_some_and(|ids| ids.len() >= self.limits.aborts_per_label) {
+            return Err(BeginError::WornOut);
         }
         if self.running >= self.limits.running {
             return Err(BeginError::TooMany { running: self.running, limit: self.limits.running });

@@ -128,7 +128,7 @@ struct Bed {
 }
 
 fn begin(world: &mut World, label: &str, two_phase: bool, now: i64) -> Result<i64, LoadRefused> {
-    let load = NewLoad { label, two_phase, coordinator: BE, timeout_ms: 600_000 };
+    let load = NewLoad { label, two_phase, coordinator: BE, timeout_ms: 600_000, full: None };
     world.begin("d", "t", load, now).map(|(id, _)| id)
 }
 

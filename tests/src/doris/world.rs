@@ -48,6 +48,15 @@ pub(crate) struct NewLoad<'a> {
     pub(crate) two_phase: bool,
     pub(crate) coordinator: &'a str,
     pub(crate) timeout_ms: i64,
+    /// F14: a quota that counts as used up.
+    pub(crate) full: Option<Quota>,
+}
+
+/// What a database has only so much of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quota {
+    Data,
+    Running,
 }
 
 /// Why a load could not begin, in the order of doris.md 12.2.
@@ -97,7 +106,7 @@ impl World {
         let id = self.next_id + 1;
         let entry = self.dbs.get_mut(db).ok_or(LoadRefused::UnknownDb)?;
         let found = entry.tables.get(table).ok_or(LoadRefused::UnknownTable)?;
-        if entry.quota_full {
+        if entry.quota_full || load.full == Some(Quota::Data) {
             return Err(LoadRefused::DataQuota { db: db.to_owned() });
         }
         if !label_is_valid(load.label) {
@@ -114,9 +123,22 @@ impl World {
             timeout_ms: load.timeout_ms,
         };
         let db_id = entry.id;
-        entry.txns.begin(begin, now).map_err(|e| LoadRefused::Begin(e, db_id))?;
+        let limits = entry.txns.limits;
+        if load.full == Some(Quota::Running) {
+            entry.txns.limits.running = entry.txns.running();
+        }
+        let begun = entry.txns.begin(begin, now);
+        entry.txns.limits = limits;
+        begun.map_err(|e| LoadRefused::Begin(e, db_id))?;
         self.next_id = id;
         Ok((id, schema))
+    }
+
+    /// Whether a table has as many versions as it may have.
+    pub(crate) fn too_many_versions(&mut self, db: &str, table: &str, now: i64) -> bool {
+        let Limits { max_versions, compaction_per_second, .. } = self.limits;
+        let found = self.dbs.get_mut(db).and_then(|d| d.tables.get_mut(table));
+        found.is_some_and(|t| t.versions(now, compaction_per_second) >= max_versions)
     }
 
     fn db_of(&mut self, db: &str) -> Result<&mut Db, String> {

@@ -67,16 +67,17 @@ pub(crate) async fn read_response(stream: &mut TcpStream) -> Option<Response> {
                 .map(|l| l.split_once(": ").map(|(n, v)| (n.to_owned(), v.to_owned())).unwrap())
                 .collect();
             let mut response = Response { status, headers, body: String::new() };
-            let want: usize = response.header("content-length").parse().unwrap();
+            let chunked = response.header("transfer-encoding") == "chunked";
+            let want: usize = if chunked { 0 } else { response.header("content-length").parse().unwrap() };
             let mut body = rest;
-            while body.len() < want {
+            while if chunked { !body.ends_with(b"0\r\n\r\n") } else { body.len() < want } {
                 let mut buf = [0; 4096];
                 match stream.read(&mut buf).await {
                     Ok(n) if n > 0 => body.extend_from_slice(&buf[..n]),
                     _ => return None,
                 }
             }
-            response.body = String::from_utf8(body).unwrap();
+            response.body = String::from_utf8(if chunked { joined(&body) } else { body }).unwrap();
             return Some(response);
         }
         let mut buf = [0; 4096];
@@ -85,6 +86,17 @@ pub(crate) async fn read_response(stream: &mut TcpStream) -> Option<Response> {
             _ => return None,
         }
     }
+}
+
+/// The chunks of a body without their sizes.
+fn joined(mut chunks: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    while let Some(end) = chunks.windows(2).position(|w| w == b"\r\n") {
+        let size = usize::from_str_radix(std::str::from_utf8(&chunks[..end]).unwrap(), 16).unwrap();
+        out.extend_from_slice(&chunks[end + 2..end + 2 + size]);
+        chunks = &chunks[end + 2 + size + 2..];
+    }
+    out
 }
 
 /// The simulator's credentials as a header value.

@@ -1,20 +1,21 @@
-//! The faults of doris.md 12.3 that the simulator can show: F1, F2, F7, F8, F12, F16, F18, F24, F31, and its clock.
+//! The faults of doris.md 12.3 about redirects, cuts, lost replies and states: F1, F2, F7, F8, F12, F16, F18, F24, F31; the
+//! clock; and how other processes set them.
 
 use crate::client::*;
 use millstream_tests::doris::{DorisSim, Fault, Knob, LostAt, Op, SimOptions, TxnState};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 
-const ROW: &str = "{\"k\":1,\"v\":\"a\"}\n";
+pub(crate) const ROW: &str = "{\"k\":1,\"v\":\"a\"}\n";
 
-async fn redirect(sim: &DorisSim) -> Response {
+pub(crate) async fn redirect(sim: &DorisSim) -> Response {
     let auth = basic(sim);
     let headers = [("Authorization", auth.as_str()), ("Expect", "100-continue"), ("Content-Length", "0")];
     http(fe(sim), "PUT /api/d/a/_stream_load", &headers, b"").await.unwrap()
 }
 
 /// Waits until a label is in a state.
-async fn until(sim: &DorisSim, label: &str, state: &str) {
+pub(crate) async fn until(sim: &DorisSim, label: &str, state: &str) {
     let end = Instant::now() + Duration::from_secs(10);
     while label_state(sim, "d", label).await != state {
         assert!(Instant::now() < end, "{label} never was {state}");
@@ -45,7 +46,11 @@ async fn f2_forms_of_the_location() {
         (Some("root:"), false, "http://root:@BE/api/d/a/_stream_load"),
         (None, false, "http://root:sim%3A%40%25%2F%C3%A9%20pass@BE/api/d/a/_stream_load"),
     ] {
-        sim.set(Knob::once(Fault::RedirectForm { userinfo: userinfo.map(str::to_owned), trailing_question: question }));
+        sim.set(Knob::once(Fault::RedirectForm {
+            userinfo: userinfo.map(str::to_owned),
+            trailing_question: question,
+            host: None,
+        }));
         let seen = redirect(&sim).await.header("location").to_owned();
         assert!(bes.iter().any(|be| seen == want.replace("BE", be)), "{seen}");
     }
@@ -206,16 +211,37 @@ async fn f16_a_front_end_restart_forgets_prepare_only() {
     assert_eq!(r.field("NumberLoadedRows"), "0");
     assert_eq!(finish(&sim, "d", &id, "commit").await.0, "Success");
     assert_eq!(sim.row_count("d", "a"), 2);
+    // As a knob: it restarts between the two phases.
+    sim.set(Knob::once(Fault::RestartFrontend { after: LostAt::PreCommitted }));
+    let id = load(&sim, "d.a", &[("label", "between"), ("two_phase_commit", "true")], ROW).await.field("TxnId");
+    assert_eq!(finish(&sim, "d", &id, "commit").await.0, "Success");
 }
 
 #[tokio::test]
-async fn a_back_end_restart_aborts_its_prepare() {
+async fn f17_a_back_end_restart_aborts_its_prepare_and_cuts_its_connections() {
     let sim = start_with(SimOptions { rollback_on_client_gone: false, ..SimOptions::default() }).await;
     tables(&sim);
     sim.set(Knob::once(Fault::ReplyLost { op: Op::Load, state: LostAt::Prepare }));
     assert!(load_raw(&sim, "d.a", &[("label", "x")], ROW.as_bytes()).await.is_none());
+    let id = load(&sim, "d.a", &[("label", "pre"), ("two_phase_commit", "true")], ROW).await.field("TxnId");
+    let mut stream = tokio::net::TcpStream::connect(sim.be_addrs()[0]).await.unwrap();
+    let head = "PUT /api/d/a/_stream_load HTTP/1.1\r\nContent-Length: 9\r\n";
+    stream
+        .write_all(format!("{head}Authorization: {}\r\nlabel: flying\r\n\r\n", basic(&sim)).as_bytes())
+        .await
+        .unwrap();
+    until(&sim, "flying", "PREPARE").await;
     sim.restart_be(0);
+    assert!(read_response(&mut stream).await.is_none(), "the connection must be gone");
     assert_eq!(sim.transactions("d")[0].reason, "coordinate BE restart");
+    assert_eq!(label_state(&sim, "d", "flying").await, "ABORTED");
+    // What is PRECOMMITTED stays, and the back end serves again.
+    assert_eq!(finish(&sim, "d", &id, "commit").await.0, "Success");
+    // As a knob: it restarts just when the load is PRECOMMITTED, so that nobody hears of it.
+    sim.set(Knob::once(Fault::RestartBackend { after: LostAt::PreCommitted }));
+    let two = [("label", "unheard"), ("two_phase_commit", "true")];
+    assert!(load_raw(&sim, "d.a", &two, ROW.as_bytes()).await.is_none());
+    assert_eq!(label_state(&sim, "d", "unheard").await, "PRECOMMITTED");
     assert_eq!(label_state(&sim, "d", "x").await, "ABORTED");
 }
 
@@ -231,6 +257,10 @@ async fn f18_purged_labels_may_be_used_again() {
     assert_eq!(load(&sim, "d.a", &[("label", "L")], ROW).await.field("Status"), "Success");
     assert_eq!(finish(&sim, "d", &pre, "commit").await.0, "Success");
     assert_eq!(sim.row_count("d", "a"), 3);
+    // As a knob: forgotten as soon as it is visible, before its client hears of it.
+    sim.set(Knob::once(Fault::Purge { after: LostAt::Visible }));
+    assert_eq!(load(&sim, "d.a", &[("label", "quick")], ROW).await.field("Status"), "Success");
+    assert_eq!(label_state(&sim, "d", "quick").await, "UNKNOWN");
 }
 
 #[tokio::test]

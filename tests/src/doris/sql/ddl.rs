@@ -19,6 +19,7 @@ const PROPERTIES: &[&str] = &[
     "in_memory",
     "disable_auto_compaction",
     "group_commit_interval_ms",
+    "group_commit_mode",
     "group_commit_data_bytes",
     "store_row_column",
     "estimate_partition_size",

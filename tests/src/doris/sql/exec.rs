@@ -33,14 +33,17 @@ pub(super) const VARIABLES: &[(&str, &str)] = &[
     ("tx_isolation", "REPEATABLE-READ"),
     ("transaction_isolation", "REPEATABLE-READ"),
     ("version", VERSION),
-    ("version_comment", "Doris version doris-2.1.8 (simulated)"),
+    ("version_comment", ""),
     ("wait_timeout", "28800"),
 ];
 
 /// Those of them nobody may set.
 const READ_ONLY: &[&str] = &["lower_case_table_names", "system_time_zone", "version", "version_comment"];
 
-pub(super) fn variable(session: &Session, name: &str) -> Option<String> {
+pub(super) fn variable(shared: &Shared, session: &Session, name: &str) -> Option<String> {
+    if name == "version_comment" {
+        return Some(format!("Doris version {} (simulated)", shared.opts.version));
+    }
     let known = VARIABLES.iter().find(|(n, _)| *n == name)?;
     Some(session.variables.get(name).cloned().unwrap_or_else(|| known.1.to_owned()))
 }
@@ -234,7 +237,7 @@ fn without_table(shared: &Shared, session: &Session, s: &Select) -> Result<Outco
             Item::Version => Some(VERSION.to_owned()),
             Item::Database => session.db.clone(),
             Item::User => Some(format!("'{}'@'%'", shared.opts.user)),
-            Item::Variable(v) => Some(variable(session, v).ok_or_else(|| {
+            Item::Variable(v) => Some(variable(shared, session, v).ok_or_else(|| {
                 fail(1193, "HY000", format!("errCode = 2, detailMessage = Unknown system variable '{v}'"))
             })?),
             _ => return Err(fail(1054, "42S22", format!("Unknown column '{name}' in 'field list'"))),

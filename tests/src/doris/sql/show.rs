@@ -100,7 +100,7 @@ pub(super) fn show(shared: &Shared, session: &Session, statement: Statement) -> 
                     "true".into(),
                     "false".into(),
                     "0".into(),
-                    "doris-2.1.8-sim".into(),
+                    format!("{}-sim", shared.opts.version),
                     "{}".into(),
                 ]
                 .map(Some)
@@ -136,7 +136,7 @@ pub(super) fn show(shared: &Shared, session: &Session, statement: Statement) -> 
                 "1".into(),
                 "true".into(),
                 "true".into(),
-                "doris-2.1.8-sim".to_owned(),
+                format!("{}-sim", shared.opts.version),
                 "Yes".into(),
             ];
             Ok(table(&names, vec![row.map(Some).to_vec()]))
@@ -150,8 +150,10 @@ pub(super) fn show(shared: &Shared, session: &Session, statement: Statement) -> 
             Ok(table(&names, rows.collect()))
         }
         Statement::ShowVariables { like } => {
-            let rows =
-                VARIABLES.iter().filter(|(n, _)| fits(&like, n)).map(|(n, _)| vec![some(n), variable(session, n)]);
+            let rows = VARIABLES
+                .iter()
+                .filter(|(n, _)| fits(&like, n))
+                .map(|(n, _)| vec![some(n), variable(shared, session, n)]);
             Ok(table(&["Variable_name", "Value"], rows.collect()))
         }
         other => Err(detail(format!("the simulator cannot run {other:?}"))),
