@@ -12,8 +12,9 @@ use std::path::Path;
 
 use allocation_counter::measure;
 use millstream_binlog::event::{EventBody, PayloadReader};
-use millstream_binlog::{BinlogFile, DecoderOptions, EventDecoder, GtidSet, Position, Row, RowChange, TableSchema};
+use millstream_binlog::{BinlogFile, DecoderOptions, EventDecoder, Position, Row, RowChange, TableSchema};
 use millstream_doris_sink::{Batch, EncodeOptions, InvalidDate, Mode, Op, RowEncoder, RowMeta, TargetTable};
+use millstream_engine::delivery::Passed;
 use millstream_engine::key::{Collations, KeyCodec};
 use millstream_engine::merge::{ChangeKind, Key, KeyRange, Merge, Rules, TableId, Verdict};
 use millstream_tests::lab::measure::{Done, Rounds};
@@ -55,7 +56,7 @@ impl Table {
         let target = TargetTable::plan(&schema, "bench", "t", mode)?;
         let options = EncodeOptions { invalid_date: InvalidDate::Null, ..EncodeOptions::default() };
         let encoder = RowEncoder::new(&schema, &target, &options);
-        let mut merge = Merge::new(GtidSet::new(), None, Rules::default());
+        let mut merge = Merge::new(Passed::default(), None, Rules::default());
         // Every other range is Done: the key decides.
         let bound = |n: i64| -> Result<Key, Failure> {
             let mut key = Vec::new();

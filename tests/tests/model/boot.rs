@@ -127,7 +127,7 @@ fn read(world: &mut World, era: u32, state: StoredState) -> Result<Engine, Strin
         let Some(change) = record.targets.iter().find(|c| c.target == target.target) else { continue };
         let lost = target.resume.ahead != Some(change.next.ahead.clone().unwrap_or_else(|| record.next.clone()));
         if lost {
-            world.beyond.entry(target.target).or_default().union(&record.next.gtids);
+            world.beyond.entry(target.target).or_default().union(record.next.passed.gtids().unwrap());
         }
         if lost && flaw == Flaw::ReplayWithNewRanges {
             target.resume.done.clone_from(&change.next.done);
@@ -170,7 +170,7 @@ fn act(
         stream = record.next.clone();
     }
     let states: Vec<(TargetNo, TargetState)> = states.into_iter().collect();
-    say!(world, "engine: resumes at {}: {states:?}", stream.gtids);
+    say!(world, "engine: resumes at {}: {states:?}", stream.passed);
     // Another start may have come in between.
     if world.store.settle(era, &stream, &states).is_err() {
         return Ok(Engine::Down);
@@ -216,7 +216,7 @@ fn connect(world: &mut World, era: u32, below: Option<Position>) -> Result<Engin
     let begin = Begin {
         era,
         epoch: state.record.map_or(1, |r| r.epoch + 1),
-        stream: state.stream.gtids,
+        stream: state.stream.passed.gtids().unwrap().clone(),
         fence,
         below,
         states: state.targets.into_iter().map(|t| (t.target, t.state)).collect(),

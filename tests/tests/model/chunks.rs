@@ -46,6 +46,7 @@ struct Chunk {
 impl Chunk {
     fn new(opening: Opening, table: TableId, source: usize, range: KeyRange) -> Self {
         let Opening { chunk: id, covers } = opening;
+        let covers = covers.gtids().unwrap().clone();
         Self { id, table, source, range, covers, early_hw: None, late_lw: None }
     }
 }
@@ -137,7 +138,7 @@ impl Worker {
             Stage::LwBeforeMark { table, source, range, lw } => match run.merge.open(table, range.clone()) {
                 Some(opening) => {
                     let chunk = Chunk::new(opening, table, source, range);
-                    run.merge.fence(chunk.id, lw);
+                    run.merge.fence(chunk.id, lw.into());
                     Stage::Fenced(chunk)
                 }
                 None => Stage::Idle,
@@ -146,7 +147,7 @@ impl Worker {
                 let lw = low_watermark(world, &chunk.covers);
                 let text = if world.is_told() { lw.to_string() } else { String::new() };
                 let late = world.cfg.late_lw && lw.is_superset(&chunk.covers);
-                if late || run.merge.fence(chunk.id, lw.clone()) {
+                if late || run.merge.fence(chunk.id, lw.clone().into()) {
                     chunk.late_lw = late.then_some(lw);
                     say!(world, "engine: {:?} LW={text}", chunk.id);
                     Stage::Fenced(chunk)
@@ -165,7 +166,7 @@ impl Worker {
                     run.finished.push((chunk.table, KeyRange { lo: Some(last.clone()), hi: chunk.range.hi.clone() }));
                 }
                 if let Some(lw) = chunk.late_lw {
-                    run.merge.fence(chunk.id, lw);
+                    run.merge.fence(chunk.id, lw.into());
                 }
                 run.merge.read(chunk.id, rows, covered, hw);
                 Stage::Idle
@@ -189,8 +190,9 @@ impl Worker {
         }
         let range = unread[world.rng.below(unread.len())].clone();
         if world.cfg.flaw == Flaw::MarkAfterLw {
-            let lw = low_watermark(world, run.merge.judged());
-            let covers = lw.is_superset(run.merge.judged()) && run.merge.may_open(table);
+            let judged = run.merge.judged().gtids().unwrap();
+            let lw = low_watermark(world, judged);
+            let covers = lw.is_superset(judged) && run.merge.may_open(table);
             say!(world, "engine: reads LW={lw} before its mark");
             return if covers { Stage::LwBeforeMark { table, source, range, lw } } else { Stage::Idle };
         }

@@ -126,7 +126,7 @@ struct Unit {
 impl Run {
     pub(crate) fn new(begin: Begin, world: &World) -> Self {
         let rules = world.cfg.rules;
-        let merge = Merge::new(begin.stream.clone(), begin.fence, rules);
+        let merge = Merge::new(begin.stream.clone().into(), begin.fence, rules);
         let mut run = Self {
             era: begin.era,
             merge,
@@ -231,7 +231,7 @@ impl Run {
         say!(
             world,
             "engine: load {label} sealed at {} {:?}: {rows:?}",
-            coordinate.gtids,
+            coordinate.passed,
             coordinate.partial.as_ref().map(|p| p.rows)
         );
         let end = LoadEnd { coordinate, done };
@@ -246,7 +246,7 @@ impl Run {
             return;
         }
         let partial = inside.filter(|p| p.rows > 0);
-        let mut place = self.merge.place(table, Coordinate { gtids: self.merge.judged().clone(), partial });
+        let mut place = self.merge.place(table, Coordinate { passed: self.merge.judged().clone(), partial });
         if world.cfg.flaw == Flaw::PartialIsForgotten {
             place.partial = None;
         }
@@ -412,7 +412,7 @@ impl Run {
         self.next = 0;
         self.passed = Server::beginning();
         self.below = None;
-        self.exclude = self.merge.judged().clone();
+        self.exclude = self.merge.judged().gtids().unwrap().clone();
         if world.cfg.flaw != Flaw::ChunksOutliveFailover {
             self.merge.moved(Some(fence));
             self.workers.iter_mut().for_each(|w| *w = Worker::default());
@@ -451,7 +451,7 @@ impl Run {
         }
         let judged = self.half.take().unwrap_or(0);
         say!(world, "engine: judges T{t} at {}{}", event.end, if judged > 0 { " again" } else { "" });
-        self.merge.begin(gtid);
+        self.merge.begin(gtid.into());
         let units = units(world, t);
         let mut ordinals = [0u32; crate::server::TABLES];
         for (i, unit) in units.iter().enumerate() {
@@ -465,7 +465,7 @@ impl Run {
             if world.rng.percent(world.cfg.cut_load) && !self.groups.is_empty() {
                 let group = world.rng.below(self.groups.len());
                 let rows = ordinals[self.groups[group].source];
-                self.seal_group(world, group, Some(Partial { gtid, rows }));
+                self.seal_group(world, group, Some(Partial { txn: gtid.into(), rows }));
             }
             if !world.draining && world.rng.percent(world.cfg.cut_connection) {
                 say!(world, "engine: the connection is lost inside T{t}");
@@ -607,7 +607,7 @@ impl Run {
             }
         }
         let next = self.here();
-        say!(world, "engine: epoch {} closed at {}", self.delivery.filling(), next.gtids);
+        say!(world, "engine: epoch {} closed at {}", self.delivery.filling(), next.passed);
         let previous = std::mem::replace(&mut self.place, next.clone());
         self.delivery.close(previous, next, changes, Extra::default());
     }

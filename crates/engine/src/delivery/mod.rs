@@ -5,12 +5,14 @@
 
 mod coordinate;
 mod epoch;
+mod passed;
 mod record;
 mod recovery;
 mod resume;
 
 pub use coordinate::{Coordinate, Partial};
 pub use epoch::{Delivery, Extra, Sealed, Step};
+pub use passed::{LogPlace, Passed, SourceKind, TxnId};
 pub use record::{
     CommitPermit, EpochRecord, LoadEnd, LoadId, LoadRecord, TableMode, TargetChange, TargetNo, TargetState,
 };

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_binlog::GtidSet;
-
-use super::{Coordinate, EpochRecord, LoadRecord, TableMode, TargetNo, TargetState};
+use super::{Coordinate, EpochRecord, LoadRecord, Passed, TableMode, TargetNo, TargetState};
 
 /// What is known of a transaction, by its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,15 +166,13 @@ fn plan_target(
 
 /// The place at which the one stream restarts: what every target has behind it.
 #[must_use]
-pub fn smallest<'a>(places: impl IntoIterator<Item = &'a Coordinate>) -> Option<GtidSet> {
+pub fn smallest<'a>(places: impl IntoIterator<Item = &'a Coordinate>) -> Option<Passed> {
     // Places of one stream are nested; the intersection is the smallest of them and is right even if they were not.
-    places.into_iter().fold(None, |least: Option<GtidSet>, place| {
+    places.into_iter().fold(None, |least: Option<Passed>, place| {
         Some(match least {
-            None => place.gtids.clone(),
+            None => place.passed.clone(),
             Some(mut least) => {
-                let mut beyond = least.clone();
-                beyond.subtract(&place.gtids);
-                least.subtract(&beyond);
+                least.intersect(&place.passed);
                 least
             }
         })
@@ -186,6 +182,8 @@ pub fn smallest<'a>(places: impl IntoIterator<Item = &'a Coordinate>) -> Option<
 #[cfg(test)]
 mod tests {
     use std::fmt::Write as _;
+
+    use millstream_binlog::GtidSet;
 
     use super::*;
     use crate::delivery::{LoadEnd, LoadId, TargetChange};
@@ -202,7 +200,7 @@ mod tests {
     const MODES: [TableMode; 2] = [TableMode::Append, TableMode::Upsert];
 
     fn place(n: u64) -> Coordinate {
-        Coordinate::boundary(format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-{n}").parse().unwrap())
+        Coordinate::boundary(format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-{n}").parse::<GtidSet>().unwrap())
     }
 
     fn done(hi: u8) -> Vec<KeyRange> {

@@ -4,15 +4,16 @@ use std::cell::Cell;
 
 use allocation_counter::measure;
 use millstream_binlog::event::EventBody;
-use millstream_binlog::{Charset, Column, ColumnType, DecoderOptions, EventDecoder, RowChange, TableSchema};
+use millstream_binlog::{Charset, Column, ColumnType, DecoderOptions, EventDecoder, Gtid, RowChange, TableSchema};
 
 use super::*;
 use crate::key::KeyCodec;
 
 const ROWS: u32 = 10_000;
+const UUID: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
 
-fn gtid(n: u64) -> Gtid {
-    format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{n}").parse().unwrap()
+fn gtid(n: u64) -> TxnId {
+    format!("{UUID}:{n}").parse::<Gtid>().unwrap().into()
 }
 
 fn at(offset: u64) -> Position {
@@ -78,21 +79,19 @@ fn keys_and_verdicts_take_no_allocation() {
     let bound = |n: usize| keys.get(n.wrapping_mul(100).wrapping_sub(1)).cloned();
     let range = |n: usize| KeyRange { lo: bound(n), hi: bound(n + 1) };
     let done: Vec<KeyRange> = (0..100).step_by(3).map(range).collect();
-    let judged: GtidSet = [gtid(1)].into_iter().collect();
-    let mut merge: Merge<()> = Merge::new(judged.clone(), None, Rules::default());
+    let judged = Passed::Gtids(format!("{UUID}:1").parse().unwrap());
+    let mut merge: Merge<()> = Merge::new(judged, None, Rules::default());
     merge.add_table(table, &done, false, None);
     merge.advance(at(4));
     for n in (2..100).step_by(3) {
         assert!(merge.cut(table, &bound(n).unwrap()));
         let chunk = merge.open(table, range(n)).unwrap().chunk;
-        let mut lw = judged.clone();
-        lw.insert(gtid(2));
-        assert!(merge.fence(chunk, lw));
+        assert!(merge.fence(chunk, Passed::Gtids(format!("{UUID}:1-2").parse().unwrap())));
     }
 
     let mut key = Vec::with_capacity(200);
     let counts = Cell::new([0; 4]);
-    let mut pass = |merge: &mut Merge<()>, transaction: Gtid, kind: ChangeKind| {
+    let mut pass = |merge: &mut Merge<()>, transaction: TxnId, kind: ChangeKind| {
         let mut seen = [0; 4];
         let used = measure(|| {
             merge.begin(transaction);

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use millstream_binlog::{Gtid, GtidSet, Position};
+use millstream_binlog::Position;
 
 use super::{Key, KeyRange, TableId};
+use crate::delivery::{Passed, TxnId};
 
 /// What a change does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum ChangeKind {
 /// The last change of a key that the chunk's SELECT may not have seen.
 #[derive(Clone, Debug)]
 struct Held<R> {
-    gtid: Gtid,
+    txn: TxnId,
     /// `None` is a delete.
     row: Option<R>,
     bytes: usize,
@@ -29,11 +30,11 @@ struct Held<R> {
 #[derive(Clone, Debug)]
 enum Stage<R> {
     /// Marked; D is known, LW is not.
-    Opened { covers: GtidSet },
+    Opened { covers: Passed },
     /// LW is known; the SELECT may run.
-    Fenced { lw: GtidSet },
+    Fenced { lw: Passed },
     /// Rows and HW are known; waits for the stream.
-    Read { lw: GtidSet, hw: Position, rows: Vec<(Key, R)> },
+    Read { lw: Passed, hw: Position, rows: Vec<(Key, R)> },
 }
 
 /// A chunk between its mark and its entry into the output.
@@ -56,11 +57,11 @@ pub(super) enum Judged {
 }
 
 impl<R> Chunk<R> {
-    pub(super) const fn new(table: TableId, range: KeyRange, covers: GtidSet) -> Self {
+    pub(super) const fn new(table: TableId, range: KeyRange, covers: Passed) -> Self {
         Self { table, range, stage: Stage::Opened { covers }, held: BTreeMap::new(), held_bytes: 0 }
     }
 
-    fn lw(&self) -> Option<&GtidSet> {
+    fn lw(&self) -> Option<&Passed> {
         match &self.stage {
             Stage::Opened { .. } => None,
             Stage::Fenced { lw } | Stage::Read { lw, .. } => Some(lw),
@@ -71,11 +72,11 @@ impl<R> Chunk<R> {
     pub(super) fn judge(
         &mut self,
         key: &[u8],
-        gtid: &Gtid,
+        txn: &TxnId,
         row: impl FnOnce() -> Option<(R, usize)>,
         forget_older: bool,
     ) -> Judged {
-        if self.lw().is_some_and(|lw| lw.contains(gtid)) {
+        if self.lw().is_some_and(|lw| lw.contains(txn)) {
             if forget_older {
                 self.forget(key);
             }
@@ -84,7 +85,7 @@ impl<R> Chunk<R> {
         let (row, size) = row().map_or((None, 0), |(row, size)| (Some(row), size));
         let bytes = size.saturating_add(key.len()).saturating_add(128);
         self.held_bytes = self.held_bytes.saturating_add(bytes);
-        if let Some(old) = self.held.insert(key.into(), Held { gtid: *gtid, row, bytes }) {
+        if let Some(old) = self.held.insert(key.into(), Held { txn: txn.clone(), row, bytes }) {
             self.held_bytes = self.held_bytes.saturating_sub(old.bytes);
         }
         Judged::Held
@@ -96,10 +97,10 @@ impl<R> Chunk<R> {
         }
     }
 
-    fn retain_held(&mut self, keep: impl Fn(&Key, &Gtid) -> bool) {
+    fn retain_held(&mut self, keep: impl Fn(&Key, &TxnId) -> bool) {
         let mut bytes = 0usize;
         self.held.retain(|key, held| {
-            let keep = keep(key, &held.gtid);
+            let keep = keep(key, &held.txn);
             if keep {
                 bytes = bytes.saturating_add(held.bytes);
             }
@@ -109,10 +110,10 @@ impl<R> Chunk<R> {
     }
 
     /// LW is known. `Err` gives it back when it does not cover D, or when it was known already.
-    pub(super) fn fence(&mut self, lw: GtidSet, must_cover: bool) -> Result<(), GtidSet> {
+    pub(super) fn fence(&mut self, lw: Passed, must_cover: bool) -> Result<(), Passed> {
         match &self.stage {
             Stage::Opened { covers } if !must_cover || lw.is_superset(covers) => {
-                self.retain_held(|_, gtid| !lw.contains(gtid));
+                self.retain_held(|_, txn| !lw.contains(txn));
                 self.stage = Stage::Fenced { lw };
                 Ok(())
             }

@@ -17,7 +17,7 @@ mod rules;
 
 use std::collections::BTreeMap;
 
-use millstream_binlog::{Gtid, GtidSet, Position};
+use millstream_binlog::Position;
 
 pub use chunk::ChangeKind;
 use chunk::{Chunk, Judged};
@@ -25,7 +25,7 @@ pub use key::Key;
 pub use ranges::{KeyRange, RangeSet, RangeState, Watermark};
 pub use rules::{Broken, Rules};
 
-use crate::delivery::{Coordinate, TargetState};
+use crate::delivery::{Coordinate, Passed, TargetState, TxnId};
 
 /// A table (or a group of targets of one table that stand at the same place) within one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,7 +104,7 @@ pub struct Opening {
     /// The chunk.
     pub chunk: ChunkId,
     /// D: LW must cover it.
-    pub covers: GtidSet,
+    pub covers: Passed,
 }
 
 struct Table {
@@ -124,17 +124,17 @@ pub struct Merge<R> {
     chunks: BTreeMap<ChunkId, Chunk<R>>,
     next_chunk: u64,
     /// S0 and every transaction that ended since.
-    judged: GtidSet,
-    current: Option<Gtid>,
+    judged: Passed,
+    current: Option<TxnId>,
     position: Option<Position>,
     /// No chunk is opened before the stream has passed it.
     start_fence: Option<Position>,
 }
 
 impl<R> Merge<R> {
-    /// A merge that begins at `start` (S0 or a checkpoint's set). `start_fence` is P0.
+    /// A merge that begins at `start` (S0 or a checkpoint's place). `start_fence` is P0.
     #[must_use]
-    pub const fn new(start: GtidSet, start_fence: Option<Position>, rules: Rules) -> Self {
+    pub const fn new(start: Passed, start_fence: Option<Position>, rules: Rules) -> Self {
         Self {
             rules,
             tables: BTreeMap::new(),
@@ -159,7 +159,7 @@ impl<R> Merge<R> {
 
     /// Transactions judged so far: S0 and all that ended since.
     #[must_use]
-    pub const fn judged(&self) -> &GtidSet {
+    pub const fn judged(&self) -> &Passed {
         &self.judged
     }
 
@@ -238,7 +238,7 @@ impl<R> Merge<R> {
     #[must_use]
     pub fn may_cut(&self, table: TableId) -> bool {
         let inside = self.ahead(table).and_then(|a| a.partial.as_ref());
-        self.current.is_none_or(|gtid| inside.is_none_or(|p| p.gtid == gtid || self.judged.contains(&p.gtid)))
+        self.current.as_ref().is_none_or(|txn| inside.is_none_or(|p| p.txn == *txn || self.judged.contains(&p.txn)))
     }
 
     /// A table's state for a checkpoint at this transaction boundary.
@@ -298,7 +298,7 @@ impl<R> Merge<R> {
     }
 
     /// Takes a chunk's LW. `false`: it does not cover D yet (read it again), or the chunk is gone ([`Merge::is_open`]).
-    pub fn fence(&mut self, chunk: ChunkId, lw: GtidSet) -> bool {
+    pub fn fence(&mut self, chunk: ChunkId, lw: Passed) -> bool {
         let must_cover = self.rules.hold(Broken::LwCoversD);
         self.chunks.get_mut(&chunk).is_some_and(|c| c.fence(lw, must_cover).is_ok())
     }
@@ -367,8 +367,8 @@ impl<R> Merge<R> {
     /// A transaction begins. One that a lost connection cuts off stays open until it comes again: begin it a second time,
     /// pass over the changes that are judged already, and no chunk is opened or enters meanwhile (D would lack changes
     /// that were dropped, and never come again).
-    pub fn begin(&mut self, gtid: Gtid) {
-        self.current = Some(gtid);
+    pub fn begin(&mut self, txn: TxnId) {
+        self.current = Some(txn);
     }
 
     /// One change of the transaction. `ordinal` counts the table's changes within it, from 0; `row` is asked for only
@@ -381,10 +381,10 @@ impl<R> Merge<R> {
         kind: ChangeKind,
         row: impl FnOnce() -> (R, usize),
     ) -> Verdict {
-        let (Some(t), Some(gtid)) = (self.tables.get(&table), self.current.as_ref()) else {
+        let (Some(t), Some(txn)) = (self.tables.get(&table), self.current.as_ref()) else {
             return Verdict::Drop(DropRule::Unread);
         };
-        let delivered = t.ahead.as_ref().is_some_and(|c| c.covers(gtid, ordinal));
+        let delivered = t.ahead.as_ref().is_some_and(|c| c.covers(txn, ordinal));
         let drop_or_emit = |rule| {
             if t.keep_emitting && self.rules.hold(Broken::KeepEmitting) { Verdict::Emit } else { Verdict::Drop(rule) }
         };
@@ -393,7 +393,7 @@ impl<R> Merge<R> {
             _ if delivered && !self.rules.hold(Broken::DeliveredInDoneOnly) => {
                 Verdict::Drop(DropRule::AlreadyDelivered)
             }
-            RangeState::Done(Some(hw)) if self.position.as_ref().is_some_and(|p| hw.covers(p, Some(gtid))) => {
+            RangeState::Done(Some(hw)) if self.position.as_ref().is_some_and(|p| hw.covers(p, Some(txn))) => {
                 Verdict::Drop(DropRule::BelowHighWatermark)
             }
             RangeState::Done(_) => Verdict::Emit,
@@ -408,15 +408,15 @@ impl<R> Merge<R> {
                     return Verdict::Drop(DropRule::Held);
                 }
                 let row = || (kind == ChangeKind::Put).then(row);
-                verdict(c.judge(key, gtid, row, self.rules.hold(Broken::ForgetOlder)))
+                verdict(c.judge(key, txn, row, self.rules.hold(Broken::ForgetOlder)))
             }
         }
     }
 
     /// The transaction ends at `position`.
     pub fn commit(&mut self, position: Position) {
-        if let Some(gtid) = self.current.take() {
-            self.judged.insert(gtid);
+        if let Some(txn) = self.current.take() {
+            self.judged.pass(&txn, &position);
         }
         self.advance(position);
         if self.ahead == 0 {

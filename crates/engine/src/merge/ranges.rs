@@ -1,8 +1,9 @@
 //! A table's key space as disjoint ranges, each Unread, Reading or Done.
 
-use millstream_binlog::{Gtid, GtidSet, Position};
+use millstream_binlog::Position;
 
 use super::{ChunkId, Key};
+use crate::delivery::{Passed, TxnId};
 
 /// Keys above `lo` up to and including `hi`; `None` is open.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -28,16 +29,16 @@ pub enum Watermark {
     /// Everything at or below this position of the stream.
     Position(Position),
     /// Exactly these transactions.
-    Set(GtidSet),
+    Set(Passed),
 }
 
 impl Watermark {
     /// Whether a transaction that ends at `position` is covered.
     #[must_use]
-    pub fn covers(&self, position: &Position, gtid: Option<&Gtid>) -> bool {
+    pub fn covers(&self, position: &Position, txn: Option<&TxnId>) -> bool {
         match self {
             Self::Position(hw) => position <= hw,
-            Self::Set(set) => gtid.is_some_and(|g| set.contains(g)),
+            Self::Set(set) => txn.is_some_and(|t| set.contains(t)),
         }
     }
 }

@@ -1,16 +1,19 @@
 //! Single rules of the merge; histories over all of them: the model test in `tests/`.
 
+use millstream_binlog::{Gtid, GtidSet};
+
 use super::*;
 use crate::delivery::Partial;
 
 const T: TableId = TableId(1);
 
-fn gtid(n: u64) -> Gtid {
-    format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{n}").parse().unwrap()
+fn gtid(n: u64) -> TxnId {
+    format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{n}").parse::<Gtid>().unwrap().into()
 }
 
-fn set(numbers: impl IntoIterator<Item = u64>) -> GtidSet {
-    numbers.into_iter().map(gtid).collect()
+fn set(numbers: impl IntoIterator<Item = u64>) -> Passed {
+    let gtid = |n| format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{n}").parse::<Gtid>().unwrap();
+    numbers.into_iter().map(gtid).collect::<GtidSet>().into()
 }
 
 fn at(offset: u64) -> Position {
@@ -106,7 +109,7 @@ fn nothing_of_a_chunk_outlives_a_move_to_another_server() {
 
 #[test]
 fn a_table_ahead_of_the_stream_drops_what_it_has_and_opens_no_chunk() {
-    let ahead = Coordinate { gtids: set([1, 2]), partial: Some(Partial { gtid: gtid(3), rows: 1 }) };
+    let ahead = Coordinate { passed: set([1, 2]), partial: Some(Partial { txn: gtid(3), rows: 1 }) };
     let mut m = Merge::new(set([1]), None, Rules::default());
     m.add_table(T, &[KeyRange { lo: None, hi: Some(key(5)) }], false, Some(ahead.clone()));
     m.advance(at(4));
@@ -121,7 +124,7 @@ fn a_table_ahead_of_the_stream_drops_what_it_has_and_opens_no_chunk() {
 #[test]
 fn a_table_cannot_be_cut_inside_two_transactions_at_once() {
     // Delivered up to inside of transaction 3; on the new server transaction 4 comes first.
-    let ahead = Coordinate { gtids: set([1, 2]), partial: Some(Partial { gtid: gtid(3), rows: 1 }) };
+    let ahead = Coordinate { passed: set([1, 2]), partial: Some(Partial { txn: gtid(3), rows: 1 }) };
     let mut m: Merge<u32> = Merge::new(set([1, 2]), None, Rules::default());
     m.add_table(T, &[KeyRange::default()], false, Some(ahead));
     m.begin(gtid(4));
@@ -129,7 +132,7 @@ fn a_table_cannot_be_cut_inside_two_transactions_at_once() {
     m.commit(at(10));
     assert!(m.may_cut(T));
     let place = m.checkpoint(T).ahead.unwrap();
-    assert_eq!(place, Coordinate { gtids: set([1, 2, 4]), partial: Some(Partial { gtid: gtid(3), rows: 1 }) });
+    assert_eq!(place, Coordinate { passed: set([1, 2, 4]), partial: Some(Partial { txn: gtid(3), rows: 1 }) });
     m.begin(gtid(3));
     assert!(m.may_cut(T));
 }

@@ -1,6 +1,6 @@
 use core::fmt;
 
-use millstream_binlog::Gtid;
+use crate::delivery::TxnId;
 
 /// Why a run ended before it was asked to.
 pub struct RunError(Box<Inner>);
@@ -8,7 +8,7 @@ pub struct RunError(Box<Inner>);
 struct Inner {
     kind: RunErrorKind,
     text: String,
-    inside: Option<Gtid>,
+    inside: Option<TxnId>,
     source: Option<Box<dyn core::error::Error + Send + Sync>>,
 }
 
@@ -44,16 +44,16 @@ impl RunError {
         Self(Box::new(Inner { kind, text: text.into(), inside: None, source: None }))
     }
 
-    /// Notes that transaction `gtid` was open and had rows in the output already.
+    /// Notes that this transaction was open and had rows in the output already.
     #[must_use]
-    pub(super) fn inside(mut self, gtid: Option<Gtid>) -> Self {
-        self.0.inside = gtid;
+    pub(super) fn inside(mut self, txn: Option<TxnId>) -> Self {
+        self.0.inside = txn;
         self
     }
 
     /// The transaction that was open, when this error stopped the run for good.
-    pub(super) fn stopped_inside(&self) -> Option<Gtid> {
-        self.0.inside.filter(|_| self.0.kind == RunErrorKind::Stopped)
+    pub(super) fn stopped_inside(&self) -> Option<TxnId> {
+        self.0.inside.clone().filter(|_| self.0.kind == RunErrorKind::Stopped)
     }
 
     /// Adds the cause.

@@ -18,7 +18,7 @@ mod workers;
 
 use std::time::{Duration, Instant};
 
-use millstream_binlog::{Gtid, TableSchema};
+use millstream_binlog::TableSchema;
 use millstream_doris_sink::retry::Backoff;
 use tokio::sync::watch;
 
@@ -29,6 +29,7 @@ use hooks::Hooks;
 
 use crate::checkpoint::{FileBackend, Store};
 use crate::config::{Config, Until};
+use crate::delivery::TxnId;
 
 /// A source table as its targets know it: without the columns with these ordinals (ascending, none of the key).
 pub(crate) fn shown_schema(schema: &TableSchema, excluded: &[usize]) -> TableSchema {
@@ -56,10 +57,10 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
     let mut total = Report::default();
     let mut goal = None;
     // The transaction that cannot be followed, and why.
-    let mut barrier: Option<(Gtid, RunError)> = None;
+    let mut barrier: Option<(TxnId, RunError)> = None;
     loop {
         let began = Instant::now();
-        let before = barrier.as_ref().map(|(gtid, _)| *gtid);
+        let before = barrier.as_ref().map(|(txn, _)| txn.clone());
         let attempt = start::attempt(config, options, &mut store, &mut goal, &mut total, stop.clone(), before);
         let ended = tokio::select! {
             ended = Box::pin(attempt) => ended,
@@ -77,10 +78,10 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
             (_, Some((_, stopped))) => return Err(stopped),
             (Ok(()), None) => return Ok(total),
             (Err(e), None) => {
-                let Some(gtid) = e.stopped_inside() else { return Err(e) };
+                let Some(txn) = e.stopped_inside() else { return Err(e) };
                 // Rows of the transaction are among those of earlier ones: once more, and only up to it, so that what came
                 // before is delivered.
-                barrier = Some((gtid, e));
+                barrier = Some((txn, e));
                 continue;
             }
         };

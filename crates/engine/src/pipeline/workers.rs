@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_binlog::{GtidSet, Position, TableSchema};
+use millstream_binlog::{Position, TableSchema};
 use millstream_wire::{ConnectOptions, Connection, Error, Row};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::hooks::{Broken, Hooks, Point, Subject};
+use crate::delivery::Passed;
 use crate::key::KeyCodec;
 use crate::merge::{ChunkId, Covered, Key, KeyRange, TableId};
 use crate::snapshot::ReadError;
@@ -38,7 +39,7 @@ pub(super) enum Job {
         access: Arc<Access>,
         range: KeyRange,
         /// D: LW must cover it.
-        covers: GtidSet,
+        covers: Passed,
         rows: u64,
         bytes: usize,
     },
@@ -50,7 +51,7 @@ pub(super) enum Job {
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// A chunk's rows with their watermarks.
-    Chunk { chunk: ChunkId, lw: GtidSet, rows: Vec<(Key, Row)>, bytes: usize, covered: Covered, hw: Position },
+    Chunk { chunk: ChunkId, lw: Passed, rows: Vec<(Key, Row)>, bytes: usize, covered: Covered, hw: Position },
     /// Keys to cut at.
     Cut { id: TableId, keys: Vec<Key> },
     /// It failed; a chunk is to be given up.
@@ -223,7 +224,7 @@ impl Reader {
                 // LW is taken again and again until it covers D: a transaction is sent before it is visible.
                 let mut pause = Duration::from_millis(2);
                 let lw = loop {
-                    let lw = reader::low_watermark(&mut connection).await.map_err(Failure::Read)?;
+                    let lw = Passed::from(reader::low_watermark(&mut connection).await.map_err(Failure::Read)?);
                     if lw.is_superset(&covers) {
                         break lw;
                     }

@@ -7,6 +7,8 @@ use millstream_wire::{BinlogDump, ConnectOptions, Connection, DumpStart, Error};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
+use crate::delivery::Passed;
+
 /// Bytes per unit of the budget.
 const UNIT: usize = 1024;
 /// A batch ends at this many bytes.
@@ -59,10 +61,10 @@ impl Drop for SourceReader {
 }
 
 impl SourceReader {
-    /// Connects and asks for everything but `judged` (the encoded set). `memory` is the budget in bytes for events that
+    /// Connects and asks for everything but `judged`. `memory` is the budget in bytes for events that
     /// were read and not yet dropped; one event may exceed it.
     #[must_use]
-    pub fn open(plan: StreamPlan, judged: Vec<u8>, memory: usize) -> Self {
+    pub fn open(plan: StreamPlan, judged: Passed, memory: usize) -> Self {
         let (sender, batches) = mpsc::channel(64);
         let units = (memory / UNIT).clamp(1, Semaphore::MAX_PERMITS);
         let task = tokio::spawn(async move {
@@ -80,9 +82,18 @@ impl SourceReader {
     }
 }
 
+fn dump_start(judged: &Passed) -> DumpStart {
+    match judged {
+        Passed::Gtids(set) => DumpStart::Gtid(set.encode()),
+        Passed::Position(place) => {
+            DumpStart::Position { file: place.position.file.to_string(), position: place.position.offset }
+        }
+    }
+}
+
 async fn read(
     plan: &StreamPlan,
-    judged: Vec<u8>,
+    judged: Passed,
     units: usize,
     sender: &mpsc::Sender<Result<Batch, StreamEnd>>,
 ) -> Result<(), StreamEnd> {
@@ -92,7 +103,7 @@ async fn read(
     if server_uuid != plan.server_uuid {
         return Err(StreamEnd::OtherServer(server_uuid.to_owned()));
     }
-    let dump = BinlogDump::new(DumpStart::Gtid(judged), plan.server_id, plan.replica_uuid.as_str());
+    let dump = BinlogDump::new(dump_start(&judged), plan.server_id, plan.replica_uuid.as_str());
     let mut stream = connection.dump(dump).await.map_err(StreamEnd::Wire)?;
     let budget = Arc::new(Semaphore::new(units));
     loop {

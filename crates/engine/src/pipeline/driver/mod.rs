@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use millstream_binlog::event::Checksum;
-use millstream_binlog::{DecoderOptions, EventDecoder, GtidSet, Position};
+use millstream_binlog::{DecoderOptions, EventDecoder, Position};
 use millstream_doris_sink::retry::Backoff;
 use tokio::sync::watch;
 
@@ -19,7 +19,7 @@ use super::sink::{Sink, SinkEvent};
 use super::weigher::{Answers, Weigher};
 use super::workers::{Failure, Outcome, Workers};
 use crate::checkpoint::{Backend, Store};
-use crate::delivery::{LoadId, Step};
+use crate::delivery::{LoadId, Passed, Step};
 use crate::merge::TableId;
 use crate::stream::{Batch, SourceReader, StreamEnd, StreamPlan};
 
@@ -43,7 +43,7 @@ pub(super) enum Goal {
     /// Never.
     None,
     /// When every table is live and these transactions are visible.
-    Gtids(GtidSet),
+    Passed(Passed),
     /// When every table is live and everything up to there is visible.
     Position(Position),
     /// When every table is live.
@@ -361,7 +361,7 @@ impl<B: Backend> Driver<'_, B> {
             && (!self.loop_state.ending || self.core.is_inside())
         {
             self.loop_state.reconnect_at = None;
-            let judged = self.core.merge.judged().encode();
+            let judged = self.core.merge.judged().clone();
             self.loop_state.source = Some(SourceReader::open(self.plan.clone(), judged, self.limits.packets));
         }
         if *self.stop.borrow() && self.loop_state.stop_seen.is_none() {
@@ -445,7 +445,7 @@ impl<B: Backend> Driver<'_, B> {
         match &self.goal {
             Goal::None => false,
             Goal::Live => true,
-            Goal::Gtids(set) => self.core.merge.judged().is_superset(set),
+            Goal::Passed(wanted) => self.core.merge.judged().is_superset(wanted),
             Goal::Position(at) => self.core.merge.position().is_some_and(|here| here >= at),
         }
     }

@@ -86,12 +86,13 @@ impl Core {
 
     /// Where the stream stands, between transactions or (for one table) inside one.
     pub(super) fn here(&self, source: usize) -> Coordinate {
-        let open = self.transaction.as_ref().map(|t| t.gtid);
+        let open = self.transaction.as_ref().map(|t| &t.id);
         let lost = self.again.as_ref();
         let seen = self.ordinals.get(source).copied().unwrap_or(0);
         let before = lost.and_then(|(_, judged)| judged.get(source)).copied().unwrap_or(0);
-        let partial = open.or_else(|| lost.map(|(gtid, _)| *gtid)).map(|gtid| Partial { gtid, rows: seen.max(before) });
-        Coordinate { gtids: self.merge.judged().clone(), partial }
+        let inside = open.or_else(|| lost.map(|(txn, _)| txn));
+        let partial = inside.map(|txn| Partial { txn: txn.clone(), rows: seen.max(before) });
+        Coordinate { passed: self.merge.judged().clone(), partial }
     }
 
     /// Cuts a load from one target's batch, now.
@@ -105,7 +106,7 @@ impl Core {
     /// Completes the report with where the run stands.
     pub(in crate::pipeline) fn finish_report(&mut self) {
         self.report.position = self.merge.position().map(ToString::to_string);
-        self.report.gtids = self.closed_at.gtids.to_string();
+        self.report.gtids = self.closed_at.passed.gtids().map(ToString::to_string).unwrap_or_default();
         self.report.rows_sent = self.report.rows_sent.saturating_add(core::mem::take(&mut self.outputs.rows_sent));
         let collapsed = core::mem::take(&mut self.outputs.rows_collapsed);
         self.report.rows_collapsed = self.report.rows_collapsed.saturating_add(collapsed);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use millstream_binlog::event::{Event, EventBody, PayloadEvents, PayloadPlace, PayloadReader, TransactionPayload};
-use millstream_binlog::{EventDecoder, Gtid, Position, PositionTracker, SharedRow, TableSchema};
+use millstream_binlog::{EventDecoder, Position, PositionTracker, SharedRow, TableSchema};
 use rustc_hash::FxHashMap;
 
 use transaction::{Names, xid_text};
@@ -22,7 +22,7 @@ use super::report::Report;
 use super::weights::Weights;
 use super::workers::Access;
 use crate::config::NameCase;
-use crate::delivery::{Coordinate, Delivery};
+use crate::delivery::{Coordinate, Delivery, TxnId};
 use crate::merge::{Merge, TableId};
 
 /// Table maps that are kept at most.
@@ -75,8 +75,9 @@ enum Mapped {
 
 /// The open transaction.
 struct Transaction {
-    gtid: Gtid,
-    text: String,
+    id: TxnId,
+    /// Its GTID, for rows that say where they come from.
+    gtid: Option<String>,
     ts_micros: Option<u64>,
     /// A BEGIN came: it ends by XID, COMMIT, ROLLBACK or XA PREPARE, not with its first statement.
     begun: bool,
@@ -118,7 +119,7 @@ pub(super) struct Core {
     /// Per table: changes of the open transaction seen so far.
     ordinals: Vec<u32>,
     /// After a lost connection: the transaction that was open, and how many changes of each table were judged.
-    again: Option<(Gtid, Vec<u32>)>,
+    again: Option<(TxnId, Vec<u32>)>,
     /// XA transactions prepared with no captured row.
     prepared: BTreeSet<String>,
     /// The same at the last closed epoch.
@@ -127,7 +128,7 @@ pub(super) struct Core {
     pub(super) closed_at: Coordinate,
     late: BTreeSet<(String, String)>,
     /// The stream ends before this transaction.
-    pub(super) barrier: Option<Gtid>,
+    pub(super) barrier: Option<TxnId>,
     wanted: Box<dyn Wanted>,
     key: Vec<u8>,
     /// Weights of key text.
@@ -198,7 +199,7 @@ impl Core {
     /// Whether everything judged is in a closed epoch.
     pub(super) fn is_clean(&self) -> bool {
         let targets = self.outputs.targets.iter().all(|t| !t.dirty);
-        targets && !self.outputs.emitted && !self.delivery.has_loads() && self.closed_at.gtids == *self.merge.judged()
+        targets && !self.outputs.emitted && !self.delivery.has_loads() && self.closed_at.passed == *self.merge.judged()
     }
 
     /// Whether every table is live.
@@ -230,15 +231,15 @@ impl Core {
         self.weights.forget_wanted();
         if let Some(t) = self.transaction.take() {
             let mut judged = core::mem::take(&mut self.ordinals);
-            if let Some((gtid, before)) = &self.again
-                && *gtid == t.gtid
+            if let Some((lost, before)) = &self.again
+                && *lost == t.id
             {
                 // Lost again before the old place was reached.
                 for (now, before) in judged.iter_mut().zip(before) {
                     *now = (*now).max(*before);
                 }
             }
-            self.again = Some((t.gtid, judged));
+            self.again = Some((t.id, judged));
             self.ordinals = vec![0; self.tables.len()];
         }
     }
@@ -253,8 +254,8 @@ impl Core {
     }
 
     /// The transaction that is open.
-    pub(super) fn open_transaction(&self) -> Option<Gtid> {
-        self.transaction.as_ref().map(|t| t.gtid)
+    pub(super) fn open_transaction(&self) -> Option<TxnId> {
+        self.transaction.as_ref().map(|t| t.id.clone())
     }
 
     /// One event of the stream.
@@ -344,8 +345,8 @@ impl Core {
     }
 
     fn stop(&self, what: impl core::fmt::Display) -> RunError {
-        let gtid = self.transaction.as_ref().map_or_else(String::new, |t| format!(" (transaction {})", t.text));
-        RunError::stopped(format!("stopped at {}{gtid}: {what}", self.at.position()))
+        let open = self.transaction.as_ref().map_or_else(String::new, |t| format!(" (transaction {})", t.id));
+        RunError::stopped(format!("stopped at {}{open}: {what}", self.at.position()))
     }
 
     fn apply(&mut self, event: &Event<'_>) -> Result<(), RunError> {
@@ -358,7 +359,8 @@ impl Core {
                         "a transaction without a GTID; gtid_mode must be ON (set it back and begin with a new state)",
                     ));
                 };
-                self.begin(id, (gtid.immediate_commit_micros > 0).then_some(gtid.immediate_commit_micros))
+                let ts_micros = (gtid.immediate_commit_micros > 0).then_some(gtid.immediate_commit_micros);
+                self.begin(id.into(), Some(id.to_string()), ts_micros)
             }
             EventBody::Xid(_) => self.commit(),
             EventBody::Query(ref query) => self.query(query),

@@ -212,7 +212,7 @@ impl Core {
                     let meta = RowMeta {
                         seq,
                         op,
-                        gtid: Some(&open.text),
+                        gtid: open.gtid.as_deref(),
                         file: &at.file,
                         pos: at.offset,
                         row: number,
@@ -221,8 +221,8 @@ impl Core {
                     for target in &group.targets {
                         outputs.emit(*target, &meta, before.map(|r| r.values()), after.map(|r| r.values()))?;
                         if outputs.batch_bytes(*target) >= outputs.flush_bytes {
-                            let partial = Partial { gtid: open.gtid, rows: number.saturating_add(1) };
-                            let at = Coordinate { gtids: merge.judged().clone(), partial: Some(partial) };
+                            let partial = Partial { txn: open.id.clone(), rows: number.saturating_add(1) };
+                            let at = Coordinate { passed: merge.judged().clone(), partial: Some(partial) };
                             let at = merge.place(group.id, at);
                             outputs.seal(*target, delivery, at, merge.durable_ranges(group.id))?;
                         }

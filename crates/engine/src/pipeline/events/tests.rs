@@ -1,9 +1,10 @@
 #![allow(clippy::arithmetic_side_effects, clippy::cast_possible_truncation, reason = "small numbers")]
 
+use millstream_binlog::DecoderOptions;
 use millstream_binlog::event::Checksum;
-use millstream_binlog::{DecoderOptions, GtidSet};
 
 use super::*;
+use crate::delivery::Passed;
 use crate::merge::Rules;
 use crate::pipeline::output::Sequence;
 
@@ -33,11 +34,11 @@ fn core() -> Core {
     Core::new(
         EventDecoder::new(options),
         Vec::new(),
-        Merge::new(GtidSet::new(), None, Rules::default()),
+        Merge::new(Passed::default(), None, Rules::default()),
         Delivery::new(1, 1),
         outputs,
         BTreeSet::new(),
-        Coordinate { gtids: GtidSet::new(), partial: None },
+        Coordinate::default(),
         Box::new(Nothing),
         NameCase::Sensitive,
         Weights::new(1 << 20),

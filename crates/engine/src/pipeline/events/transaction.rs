@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use millstream_binlog::Gtid;
 use millstream_binlog::event::Query;
 
 use super::{Core, TABLE_MAPS, Transaction};
 use crate::config::NameCase;
+use crate::delivery::TxnId;
 use crate::pipeline::error::RunError;
 use crate::schema::ddl::{self, Classified, SkipRule};
 
@@ -32,29 +32,28 @@ pub(super) fn xid_text(format_id: i32, gtrid: &[u8], bqual: &[u8]) -> String {
 }
 
 impl Core {
-    pub(super) fn begin(&mut self, gtid: Gtid, ts_micros: Option<u64>) -> Result<(), RunError> {
+    pub(super) fn begin(&mut self, id: TxnId, gtid: Option<String>, ts_micros: Option<u64>) -> Result<(), RunError> {
         if let Some(open) = &self.transaction {
-            return Err(self.stop(format_args!("transaction {gtid} begins inside {}", open.text)));
+            return Err(self.stop(format_args!("transaction {id} begins inside {}", open.id)));
         }
         if let Some((lost, _)) = &self.again
-            && *lost != gtid
+            && *lost != id
         {
             return Err(RunError::away(format!(
                 "the source does not send transaction {lost} again, in which the connection was lost: going back to the \
                  last durable record"
             )));
         }
-        if self.barrier == Some(gtid) {
-            return Err(self.stop(format_args!("transaction {gtid} cannot be followed")));
+        if self.barrier.as_ref() == Some(&id) {
+            return Err(self.stop(format_args!("transaction {id} cannot be followed")));
         }
         // Between transactions every table will be named again before its rows.
         if self.maps.len() >= TABLE_MAPS {
             self.maps.clear();
         }
         self.ordinals.fill(0);
-        self.transaction =
-            Some(Transaction { gtid, text: gtid.to_string(), ts_micros, begun: false, captured_rows: false });
-        self.merge.begin(gtid);
+        self.merge.begin(id.clone());
+        self.transaction = Some(Transaction { id, gtid, ts_micros, begun: false, captured_rows: false });
         Ok(())
     }
 

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_binlog::Gtid;
 use millstream_doris_sink::client::DorisClient;
 use millstream_wire::Connection;
 use tokio::sync::watch;
@@ -32,7 +31,7 @@ use super::weights::Weights;
 use super::workers::Workers;
 use crate::checkpoint::{Backend, SourceState, Store, StoredState, StoredTable, StoredTarget};
 use crate::config::{self, Config, NameCase, SnapshotMode, TablePatterns, Until};
-use crate::delivery::{Coordinate, Delivery, TargetNo, TargetState, resume};
+use crate::delivery::{Coordinate, Delivery, Passed, TargetNo, TargetState, TxnId, resume};
 use crate::key::Collations;
 use crate::merge::{KeyRange, Merge, Rules};
 use crate::snapshot::reader;
@@ -72,7 +71,7 @@ pub(super) async fn attempt<B: Backend>(
     goal: &mut Option<Goal>,
     total: &mut Report,
     stop: watch::Receiver<bool>,
-    barrier: Option<Gtid>,
+    barrier: Option<TxnId>,
 ) -> Result<(), RunError> {
     // A peer that is gone without a word must not hold a reader for ever; the stream has its own rule.
     let connect = config.source.connect_options().read_timeout(Some(Duration::from_secs(300)));
@@ -134,7 +133,7 @@ pub(super) async fn attempt<B: Backend>(
     let (begin, source) = if first {
         let begin = first_position(config, &connect, &facts).await?;
         (
-            begin,
+            Passed::from(begin),
             SourceState { server_uuid: facts.server_uuid.clone(), fence: Some((fence.file.to_string(), fence.offset)) },
         )
     } else {
@@ -145,7 +144,7 @@ pub(super) async fn attempt<B: Backend>(
             server_uuid: facts.server_uuid.clone(),
             fence: Some((fence.file.to_string(), fence.offset)),
         });
-        (resume(&state.stream, &mut recovered).gtids, source)
+        (resume(&state.stream, &mut recovered).passed, source)
     };
     let stream = Coordinate::boundary(begin.clone());
 
@@ -262,8 +261,8 @@ fn goal_of(config: &Config, options: &RunOptions, goal: &mut Option<Goal>, facts
     goal.get_or_insert_with(|| match &options.until {
         None if config.snapshot.mode == SnapshotMode::Only => Goal::Live,
         None => Goal::None,
-        Some(Until::Current) => Goal::Gtids(facts.executed.clone()),
-        Some(Until::Gtids(set)) => Goal::Gtids(set.clone()),
+        Some(Until::Current) => Goal::Passed(facts.executed.clone().into()),
+        Some(Until::Gtids(set)) => Goal::Passed(set.clone().into()),
         Some(Until::Position(at)) => Goal::Position(at.clone()),
     })
     .clone()

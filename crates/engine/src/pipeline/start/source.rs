@@ -8,7 +8,7 @@ use millstream_wire::{ConnectOptions, Connection};
 
 use crate::checkpoint::StoredState;
 use crate::config::{Config, NameCase, SnapshotMode, Start};
-use crate::delivery::{Coordinate, TargetNo, TargetState, smallest};
+use crate::delivery::{Coordinate, Passed, TargetNo, TargetState, smallest};
 use crate::pipeline::error::RunError;
 use crate::snapshot::ReadError;
 use crate::stream::StreamPlan;
@@ -59,7 +59,8 @@ pub(super) async fn source_facts(connection: &mut Connection) -> Result<SourceFa
 }
 
 /// The purged transactions that `judged` lacks, as text; `None` if the source cannot be asked.
-pub(in crate::pipeline) async fn missing_set(plan: &StreamPlan, judged: &GtidSet) -> Option<String> {
+pub(in crate::pipeline) async fn missing_set(plan: &StreamPlan, judged: &Passed) -> Option<String> {
+    let judged = judged.gtids()?;
     let mut connection = Connection::connect(&plan.connect).await.ok()?;
     let answer = connection.query_all("SELECT @@GLOBAL.gtid_purged").await.ok()?;
     let mut purged: GtidSet = answer.scalar()?.parse().ok()?;
@@ -151,7 +152,7 @@ fn places<'a>(
 fn lacking(state: &StoredState, recovered: &BTreeMap<TargetNo, TargetState>, facts: &SourceFacts) -> GtidSet {
     let mut judged = GtidSet::new();
     for place in places(state, recovered) {
-        judged.union(&place.gtids);
+        judged.union(place.passed.gtids().unwrap_or(&GtidSet::new()));
     }
     judged.subtract(&facts.executed);
     judged
@@ -172,7 +173,7 @@ pub(super) fn descends(
     }
     let least = smallest(places(state, recovered)).unwrap_or_default();
     let mut missing = facts.purged.clone();
-    missing.subtract(&least);
+    missing.subtract(least.gtids().unwrap_or(&GtidSet::new()));
     if !missing.is_empty() {
         return Err(RunError::stopped(format!(
             "the source has purged binlogs that this pipeline still needs (missing transactions: {missing}); begin again with \
