@@ -61,6 +61,11 @@ impl<R> Chunk<R> {
         Self { table, range, stage: Stage::Opened { covers }, held: BTreeMap::new(), held_bytes: 0 }
     }
 
+    /// Whether LW is known.
+    pub(super) const fn is_fenced(&self) -> bool {
+        !matches!(self.stage, Stage::Opened { .. })
+    }
+
     fn lw(&self) -> Option<&Passed> {
         match &self.stage {
             Stage::Opened { .. } => None,

@@ -407,6 +407,9 @@ impl<R> Merge<R> {
                 if !self.rules.hold(Broken::Normalize) {
                     return Verdict::Drop(DropRule::Held);
                 }
+                if !self.rules.hold(Broken::MarkBeforeLw) && !c.is_fenced() {
+                    return Verdict::Drop(DropRule::Unread);
+                }
                 let row = || (kind == ChangeKind::Put).then(row);
                 verdict(c.judge(key, txn, row, self.rules.hold(Broken::ForgetOlder)))
             }

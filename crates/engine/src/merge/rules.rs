@@ -30,6 +30,12 @@ pub enum Broken {
     BetweenTransactions,
     /// Loads of one target are committed in any order.
     CommitInOrder,
+    /// A range counts as marked only from its LW on.
+    MarkBeforeLw,
+    /// LW is read after the SELECT.
+    LwBeforeSelect,
+    /// HW is read before the SELECT.
+    HwAfterSelect,
 }
 
 /// Which rules are broken, if any.

@@ -30,6 +30,7 @@ use hooks::Hooks;
 use crate::checkpoint::{FileBackend, Store};
 use crate::config::{Config, Until};
 use crate::delivery::TxnId;
+use crate::merge::Rules;
 
 /// A source table as its targets know it: without the columns with these ordinals (ascending, none of the key).
 pub(crate) fn shown_schema(schema: &TableSchema, excluded: &[usize]) -> TableSchema {
@@ -43,6 +44,22 @@ pub struct RunOptions {
     pub until: Option<Until>,
     /// Where a test looks, waits, or breaks something; by default nowhere.
     pub hooks: Hooks,
+    /// Rules of the snapshot that are broken.
+    #[cfg(feature = "mutants")]
+    pub rules: Rules,
+}
+
+impl RunOptions {
+    #[cfg(feature = "mutants")]
+    const fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    #[cfg(not(feature = "mutants"))]
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    const fn rules(&self) -> Rules {
+        Rules::NONE_BROKEN
+    }
 }
 
 /// Runs the pipeline until its end, a signal (SIGTERM, SIGINT), or an error that needs a person.

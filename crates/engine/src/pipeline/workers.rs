@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::hooks::{Broken, Hooks, Point, Subject};
 use crate::delivery::Passed;
 use crate::key::KeyCodec;
-use crate::merge::{ChunkId, Covered, Key, KeyRange, TableId};
+use crate::merge::{Broken as Rule, ChunkId, Covered, Key, KeyRange, Rules, TableId};
 use crate::snapshot::ReadError;
 use crate::snapshot::reader::{self, ChunkRows, ChunkTable};
 use crate::snapshot::sql::TableSql;
@@ -113,7 +113,13 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    pub(super) fn start(count: usize, connect: &ConnectOptions, server_uuid: &str, hooks: &Hooks) -> Self {
+    pub(super) fn start(
+        count: usize,
+        connect: &ConnectOptions,
+        server_uuid: &str,
+        hooks: &Hooks,
+        rules: Rules,
+    ) -> Self {
         let (sender, results) = mpsc::channel(count.max(1));
         let mut tasks = JoinSet::new();
         let mut jobs = Vec::new();
@@ -125,6 +131,7 @@ impl Workers {
                 server_uuid: server_uuid.to_owned(),
                 connection: None,
                 hooks: hooks.clone(),
+                rules,
             };
             tasks.spawn(reader.work(worker, job_receiver, sender.clone()));
         }
@@ -174,6 +181,7 @@ struct Reader {
     server_uuid: String,
     connection: Option<Connection>,
     hooks: Hooks,
+    rules: Rules,
 }
 
 impl Reader {
@@ -223,7 +231,7 @@ impl Reader {
                 hooks.at(Point::BeforeLowWatermark, here(0, 0)).await?;
                 // LW is taken again and again until it covers D: a transaction is sent before it is visible.
                 let mut pause = Duration::from_millis(2);
-                let lw = loop {
+                let mut lw = loop {
                     let lw = Passed::from(reader::low_watermark(&mut connection).await.map_err(Failure::Read)?);
                     if lw.is_superset(&covers) {
                         break lw;
@@ -233,6 +241,11 @@ impl Reader {
                 };
                 hooks.at(Point::AfterLowWatermark, here(0, 0)).await?;
                 let (low, high) = (range.lo.as_ref(), range.hi.as_ref());
+                let early = if self.rules.hold(Rule::HwAfterSelect) {
+                    None
+                } else {
+                    Some(reader::high_watermark(&mut connection).await.map_err(Failure::Read)?)
+                };
                 hooks.at(Point::BeforeSelect, here(0, 0)).await?;
                 let read =
                     reader::read_chunk(&mut connection, table, low, high, rows, bytes).await.map_err(Failure::Read)?;
@@ -243,7 +256,13 @@ impl Reader {
                     connection = self.connection().await?;
                 }
                 hooks.at(Point::BeforeHighWatermark, here).await?;
-                let hw = reader::high_watermark(&mut connection).await.map_err(Failure::Read)?;
+                if !self.rules.hold(Rule::LwBeforeSelect) {
+                    lw = Passed::from(reader::low_watermark(&mut connection).await.map_err(Failure::Read)?);
+                }
+                let hw = match early {
+                    Some(hw) => hw,
+                    None => reader::high_watermark(&mut connection).await.map_err(Failure::Read)?,
+                };
                 hooks.at(Point::AfterHighWatermark, here).await?;
                 self.connection = Some(connection);
                 let ChunkRows { rows, covered, bytes, .. } = read;

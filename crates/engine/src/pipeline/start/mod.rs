@@ -33,7 +33,7 @@ use crate::checkpoint::{Backend, SourceState, Store, StoredState, StoredTable, S
 use crate::config::{self, Config, NameCase, SnapshotMode, TablePatterns, Until};
 use crate::delivery::{Coordinate, Delivery, Passed, TargetNo, TargetState, TxnId, resume};
 use crate::key::Collations;
-use crate::merge::{KeyRange, Merge, Rules};
+use crate::merge::{KeyRange, Merge};
 use crate::snapshot::reader;
 use crate::stream::StreamPlan;
 
@@ -182,7 +182,7 @@ pub(super) async fn attempt<B: Backend>(
 
     let epoch = state.record.as_ref().map_or(1, |r| r.epoch.saturating_add(1));
     let (groups, outputs) = groups_and_outputs(config, era, &state, &tables, &targets, &recovered)?;
-    let mut merge = Merge::new(begin, source.fence(), Rules::default());
+    let mut merge = Merge::new(begin, source.fence(), options.rules());
     let mut captured: Vec<Captured> = Vec::new();
     for (table, groups) in tables.iter().zip(groups) {
         let access = table.access(config, facts.case, &collations).map_err(|e| RunError::refused(e.to_string()))?;
@@ -220,7 +220,7 @@ pub(super) async fn attempt<B: Backend>(
         sink,
         store,
         era,
-        workers: Workers::start(workers, &connect, &plan.server_uuid, &options.hooks),
+        workers: Workers::start(workers, &connect, &plan.server_uuid, &options.hooks, options.rules()),
         weigher: Weigher::start(connect, plan.server_uuid.clone(), collations, options.hooks.clone()),
         hooks: options.hooks.clone(),
         plan,

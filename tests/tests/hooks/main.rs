@@ -1,0 +1,7 @@
+//! Races between a chunk and the stream, crashes at every step, and failures at chosen moments: the engine runs in this
+//! process and is halted at the named places of `pipeline::hooks`, so that each happens for certain.
+
+mod crashes;
+mod disturb;
+mod races;
+mod script;
