@@ -5,3 +5,4 @@ mod crashes;
 mod disturb;
 mod races;
 mod script;
+mod weights;

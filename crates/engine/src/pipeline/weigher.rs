@@ -110,31 +110,14 @@ impl Asker {
 
     /// One statement's answers, in order.
     async fn some(&mut self, questions: &[Question]) -> Result<Vec<Box<[u8]>>, Failure> {
-        const DURING: &str = "asking for the weights of keys";
-        let unclear = || Failure::Data("the server gives no weight for the text of a key".to_owned());
-        let mut sql = String::from("SELECT ");
-        for (i, Question { part, text }) in questions.iter().enumerate() {
-            if i > 0 {
-                sql.push(',');
-            }
-            sql.push_str(&self.collations.weight_of(part.collation, part.charset, text).ok_or_else(unclear)?);
-        }
         self.hooks.at(Point::BeforeWeights, Subject::Weights { texts: questions.len() }).await?;
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.open().await?,
         };
-        let mut rows = connection.query(&sql).await.map_err(|e| Failure::Read(ReadError::wire(DURING, e)))?;
-        let mut weights = Vec::with_capacity(questions.len());
-        while let Some(row) = rows.next().await.map_err(|e| Failure::Read(ReadError::wire(DURING, e)))? {
-            for value in row.values() {
-                let Ok(Value::Bytes(weight)) = value else { return Err(unclear()) };
-                weights.push(weight.into());
-            }
-        }
-        drop(rows);
+        let weights = weigh(&mut connection, &self.collations, questions).await?;
         self.connection = Some(connection);
-        if weights.len() == questions.len() { Ok(weights) } else { Err(unclear()) }
+        Ok(weights)
     }
 
     /// A connection to the stream's server: another one may weigh otherwise.
@@ -146,8 +129,34 @@ impl Asker {
     }
 }
 
+/// The weights of as many texts as one statement takes ([`batch`]), in order.
+pub(super) async fn weigh(
+    connection: &mut Connection,
+    collations: &Collations,
+    questions: &[Question],
+) -> Result<Vec<Box<[u8]>>, Failure> {
+    const DURING: &str = "asking for the weights of keys";
+    let unclear = || Failure::Data("the server gives no weight for the text of a key".to_owned());
+    let mut sql = String::from("SELECT ");
+    for (i, Question { part, text }) in questions.iter().enumerate() {
+        if i > 0 {
+            sql.push(',');
+        }
+        sql.push_str(&collations.weight_of(part.collation, part.charset, text).ok_or_else(unclear)?);
+    }
+    let mut rows = connection.query(&sql).await.map_err(|e| Failure::Read(ReadError::wire(DURING, e)))?;
+    let mut weights = Vec::with_capacity(questions.len());
+    while let Some(row) = rows.next().await.map_err(|e| Failure::Read(ReadError::wire(DURING, e)))? {
+        for value in row.values() {
+            let Ok(Value::Bytes(weight)) = value else { return Err(unclear()) };
+            weights.push(weight.into());
+        }
+    }
+    if weights.len() == questions.len() { Ok(weights) } else { Err(unclear()) }
+}
+
 /// The first questions, as many as one statement takes; at least one.
-fn batch(questions: &[Question]) -> &[Question] {
+pub(super) fn batch(questions: &[Question]) -> &[Question] {
     let mut bytes = 0usize;
     let fits = questions.iter().take(STATEMENT_TEXTS).take_while(|q| {
         bytes = bytes.saturating_add(q.text.len());

@@ -1,5 +1,6 @@
 //! The start of an attempt: identity, recovery, tables, targets, and where the stream begins.
 
+mod bounds;
 mod recover;
 mod source;
 mod targets;
@@ -14,6 +15,7 @@ use tokio::sync::watch;
 
 pub(super) use source::missing_set;
 
+use bounds::check_bounds;
 use recover::recover;
 use source::{SourceFacts, away, check_xa, descends, first_position, source_facts, unread, wait_until_listed};
 use targets::{groups_and_outputs, prepare_targets, tables, targets};
@@ -177,6 +179,7 @@ pub(super) async fn attempt<B: Backend>(
 
     let goal = goal_of(config, options, goal, &facts);
     let collations = Collations::read(&mut control, tables.iter().map(|t| &*t.schema)).await.map_err(away)?;
+    check_bounds(&mut control, &tables, &targets, &recovered, &collations).await?;
     let prepared = state.record.as_ref().map_or_else(BTreeSet::new, |r| r.prepared.clone());
     control.close().await;
 
