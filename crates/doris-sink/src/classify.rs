@@ -39,6 +39,8 @@ pub enum FatalCause {
     Auth,
     /// Database or table is not there.
     UnknownTable,
+    /// The table's columns are not those that the load names.
+    UnknownColumn,
     /// The cluster does not do two-phase commit for this table (storage and compute separated, merge-on-write).
     TwoPhaseUnsupported,
     /// The server did not do as the headers say: group commit, or one phase instead of two. The rows may be visible.
@@ -172,6 +174,7 @@ impl fmt::Display for FatalCause {
                 "check sink.user and sink.password, and grant it LOAD, SELECT, CREATE and ALTER on the databases"
             }
             Self::UnknownTable => "the database or table is not there; was it dropped?",
+            Self::UnknownColumn => "the table's columns are not what they were; was it altered?",
             Self::TwoPhaseUnsupported => {
                 "this cluster has no two-phase commit for merge-on-write tables; set delivery = \"label\""
             }
@@ -226,8 +229,8 @@ const LOAD_TEXTS: &[(&str, Verdict)] = &[
     ("unknown database", Verdict::Fatal(FatalCause::UnknownTable)),
     ("unknown table", Verdict::Fatal(FatalCause::UnknownTable)),
     ("no such table", Verdict::Fatal(FatalCause::UnknownTable)),
-    ("unknown column", Verdict::Fatal(FatalCause::BadRequest)),
-    ("has sequence column", Verdict::Fatal(FatalCause::BadRequest)),
+    ("unknown column", Verdict::Fatal(FatalCause::UnknownColumn)),
+    ("has sequence column", Verdict::Fatal(FatalCause::UnknownColumn)),
     ("100-continue", Verdict::Fatal(FatalCause::BadRequest)),
     ("no database selected", Verdict::Fatal(FatalCause::BadRequest)),
     ("no table selected", Verdict::Fatal(FatalCause::BadRequest)),
@@ -583,8 +586,8 @@ mod tests {
             ("Label format error. regex: ^[-_A-Za-z0-9:]{1,128}$, label: a.b", Fatal(FatalCause::BadRequest)),
             ("unknown table, tableName=t", Fatal(FatalCause::UnknownTable)),
             ("unknown database, database=d", Fatal(FatalCause::UnknownTable)),
-            ("Unknown column 'x' in 't'", Fatal(FatalCause::BadRequest)),
-            ("Table t has sequence column, need to specify the sequence column", Fatal(FatalCause::BadRequest)),
+            ("Unknown column 'x' in 't'", Fatal(FatalCause::UnknownColumn)),
+            ("Table t has sequence column, need to specify the sequence column", Fatal(FatalCause::UnknownColumn)),
             ("content_length is empty and transfer-encoding!=chunked, please set content_length or transfer-encoding=chunked", Unknown),
             ("body size 11 exceed BE's conf `streaming_load_max_mb`", Fatal(FatalCause::TooLarge)),
             ("label and group_commit can't be set at the same time", Fatal(FatalCause::BadRequest)),

@@ -105,6 +105,21 @@ impl SinkError {
         matches!(self.fatal_cause(), Some(FatalCause::TooManySegments | FatalCause::TooLarge))
     }
 
+    /// Whether it lies in the one table or in its rows: what Doris says of it says nothing of other tables.
+    #[must_use]
+    pub fn is_of_table(&self) -> bool {
+        self.is_row_count()
+            || matches!(
+                self.fatal_cause(),
+                Some(
+                    FatalCause::DataQuality
+                        | FatalCause::UnknownTable
+                        | FatalCause::UnknownColumn
+                        | FatalCause::Unknown
+                )
+            )
+    }
+
     /// Whether user, password or privileges are refused.
     #[must_use]
     pub fn is_auth(&self) -> bool {

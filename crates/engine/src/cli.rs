@@ -155,7 +155,17 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     } else {
         writeln!(io::stderr().lock(), "{text}")
     };
-    ignore_closed(written).map_err(|e| Failure::new(FAILED, &e))
+    ignore_closed(written).map_err(|e| Failure::new(FAILED, &e))?;
+    if report.quarantined.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = report.quarantined.iter().map(|q| q.target.as_str()).collect();
+    let message = format!(
+        "done, but for {} quarantined target(s): {}. The log and --json say why; `millstream resync` heals them",
+        names.len(),
+        names.join(", ")
+    );
+    Err(Failure { code: FAILED, message, causes: Vec::new() })
 }
 
 /// The counts of a run for a person: what came in, what went out, and by which rule the rest was dropped.

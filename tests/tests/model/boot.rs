@@ -49,6 +49,7 @@ pub(crate) fn store_target(world: &mut World, era: u32, target: TargetNo, state:
         sink: (String::new(), String::new()),
         mode,
         state: state.clone(),
+        quarantine: None,
     };
     world.store.add_tables(era, &[], &[stored]).map_err(|e| e.to_string())
 }

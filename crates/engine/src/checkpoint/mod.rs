@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 pub use file::FileBackend;
 pub use memory::MemoryBackend;
-pub use state::{SourceState, StoredState, StoredTable, StoredTarget};
+pub use state::{Quarantine, SourceState, StoredState, StoredTable, StoredTarget};
 
 use crate::delivery::{CommitPermit, Coordinate, EpochRecord, TargetNo, TargetState};
 
@@ -205,6 +205,32 @@ impl<B: Backend> Store<B> {
         self.backend.write(&batch)
     }
 
+    /// Leaves a target out from now on: it stands where it stands, and no later record may speak of it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn quarantine(
+        &mut self,
+        era: u32,
+        target: TargetNo,
+        state: TargetState,
+        why: Quarantine,
+    ) -> Result<(), StoreError> {
+        self.own(era)?;
+        let stored = StoredTarget { state, quarantine: Some(why), ..self.stored_target(target)? };
+        self.backend.write(&[encode(&state::target_key(target), &stored)?])
+    }
+
+    /// Takes a target back from quarantine, as one that stands at `state`.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn release(&mut self, era: u32, target: TargetNo, state: TargetState) -> Result<(), StoreError> {
+        self.own(era)?;
+        let stored = StoredTarget { state, quarantine: None, ..self.stored_target(target)? };
+        self.backend.write(&[encode(&state::target_key(target), &stored)?])
+    }
+
     /// Makes an epoch's record durable together with the state after it, and permits the commits.
     ///
     /// # Errors
@@ -220,13 +246,16 @@ impl<B: Backend> Store<B> {
     }
 
     fn target_with(&self, target: TargetNo, state: &TargetState) -> Result<(String, String), StoreError> {
+        encode(&state::target_key(target), &StoredTarget { state: state.clone(), ..self.stored_target(target)? })
+    }
+
+    fn stored_target(&self, target: TargetNo) -> Result<StoredTarget, StoreError> {
         let key = state::target_key(target);
         let text = self
             .backend
             .value(&key)?
             .ok_or_else(|| StoreError::Corrupt { key: key.clone(), reason: "it is missing".to_owned() })?;
-        let stored: StoredTarget = decode(&key, &text)?;
-        encode(&key, &StoredTarget { state: state.clone(), ..stored })
+        decode(&key, &text)
     }
 
     /// Marks the record of `epoch` committed.
@@ -309,6 +338,7 @@ mod tests {
             sink: ("ods".to_owned(), "orders".to_owned()),
             mode: TableMode::Append,
             state: TargetState::default(),
+            quarantine: None,
         }
     }
 
@@ -345,6 +375,23 @@ mod tests {
         assert!(store.mark_committed(era, 2).is_err());
         store.mark_committed(era, 3).unwrap();
         assert!(store.read().unwrap().unwrap().record.unwrap().committed);
+    }
+
+    #[test]
+    fn a_quarantine_is_durable_and_outlives_records_of_other_targets() {
+        let mut store = store();
+        let era = store.next_era().unwrap();
+        let other = StoredTarget { target: TargetNo(2), ..target() };
+        store.add_tables(era, &[], &[target(), other]).unwrap();
+        let why = Quarantine { at: Coordinate::default(), reason: "row 3".to_owned(), since: 7 };
+        let frozen = TargetState { ahead: Some(Coordinate::default()), ..TargetState::default() };
+        store.quarantine(era, TargetNo(2), frozen.clone(), why.clone()).unwrap();
+        store.write_record(era, &record(1, era)).unwrap();
+        let read = |store: &Store<MemoryBackend>| store.read().unwrap().unwrap().targets;
+        assert_eq!((read(&store)[1].quarantine.clone(), read(&store)[1].state.clone()), (Some(why.clone()), frozen));
+        assert!(store.quarantine(era - 1, TargetNo(1), TargetState::default(), why).is_err(), "not the owner");
+        store.release(era, TargetNo(2), TargetState::default()).unwrap();
+        assert_eq!(read(&store)[1].quarantine, None);
     }
 
     #[test]

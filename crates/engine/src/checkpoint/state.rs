@@ -57,6 +57,21 @@ pub struct StoredTarget {
     pub mode: TableMode,
     /// Where it stands.
     pub state: TargetState,
+    /// Set while it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quarantine: Option<Quarantine>,
+}
+
+/// Why a target is left out, and since where. Its rows are true up to there; what came after is only had by reading its
+/// source table again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quarantine {
+    /// The last place that is committed.
+    pub at: Coordinate,
+    /// What is wrong: Doris' words with the first lines of its error page, or the value that cannot be stored.
+    pub reason: String,
+    /// When, in seconds since 1970.
+    pub since: u64,
 }
 
 /// Everything that is durable.

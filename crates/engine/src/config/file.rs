@@ -11,7 +11,9 @@ use super::position::Start;
 use super::route::{Route, TableMode};
 use super::section::{Reading, Section};
 use super::table::TableRule;
-use super::{Backfill, Delivery, OnExisting, OnInvalidDate, Password, Pattern, SnapshotMode, SslMode, TablePatterns};
+use super::{
+    Backfill, Delivery, OnExisting, OnInvalidDate, OnPoison, Password, Pattern, SnapshotMode, SslMode, TablePatterns,
+};
 
 /// Budgets below this cannot hold a few packets and buffers.
 pub(super) const MIN_MEMORY: u64 = 32 << 20;
@@ -80,6 +82,7 @@ pub(super) struct Doris {
     pub(super) delivery: Option<Delivery>,
     pub(super) on_existing: Option<OnExisting>,
     pub(super) on_invalid_date: Option<OnInvalidDate>,
+    pub(super) on_poison: Option<OnPoison>,
     pub(super) replication_num: Option<Option<i64>>,
     pub(super) buckets: Option<Option<i64>>,
     pub(super) flush: Flush,
@@ -90,7 +93,7 @@ pub(super) struct Flush {
     pub(super) bytes: Option<u64>,
 }
 
-const DORIS_KEYS: [&str; 16] = [
+const DORIS_KEYS: [&str; 17] = [
     "fe",
     "be",
     "sql",
@@ -104,6 +107,7 @@ const DORIS_KEYS: [&str; 16] = [
     "delivery",
     "on_existing",
     "on_invalid_date",
+    "on_poison",
     "replication_num",
     "buckets",
     "time_zone",
@@ -273,6 +277,7 @@ fn doris(r: &mut Reading<'_>, s: &mut Section) -> Doris {
             "on_invalid_date",
             &[("fail", OnInvalidDate::Fail), ("null", OnInvalidDate::Null), ("epoch", OnInvalidDate::Epoch)],
         ),
+        on_poison: s.choice(r, "on_poison", &[("quarantine", OnPoison::Quarantine), ("stop", OnPoison::Stop)]),
         replication_num: s.auto_or_integer(r, "replication_num", 1, 32),
         buckets: s.auto_or_integer(r, "buckets", 1, 768),
         flush: flush(r, s),

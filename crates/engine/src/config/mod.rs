@@ -165,6 +165,15 @@ pub enum Sink {
 }
 
 impl Sink {
+    /// What becomes of a target that cannot be written to. The jsonl sink has but one output.
+    #[must_use]
+    pub const fn on_poison(&self) -> OnPoison {
+        match self {
+            Self::Doris(doris) => doris.on_poison,
+            Self::Jsonl(_) => OnPoison::Stop,
+        }
+    }
+
     /// When an epoch is cut.
     #[must_use]
     pub const fn flush(&self) -> Flush {
@@ -211,6 +220,8 @@ pub struct Doris {
     pub on_existing: OnExisting,
     /// What to do with zero and invalid dates.
     pub on_invalid_date: OnInvalidDate,
+    /// What to do with a target whose rows Doris refuses.
+    pub on_poison: OnPoison,
     /// Replicas of created tables; None is the smaller of 3 and the live backends.
     pub replication_num: Option<u16>,
     /// Buckets of created tables; None is AUTO.
@@ -262,6 +273,16 @@ pub enum OnInvalidDate {
     Null,
     /// Write 1970-01-01.
     Epoch,
+}
+
+/// `sink.on_poison`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "the engine must handle every answer")]
+pub enum OnPoison {
+    /// Leave it out while the others go on.
+    Quarantine,
+    /// Stop the run.
+    Stop,
 }
 
 impl Config {

@@ -11,8 +11,8 @@ use super::position::Start;
 use super::route::{Routes, TableMode};
 use super::table::TableRules;
 use super::{
-    Address, Backfill, Config, ConfigError, Delivery, Doris, Flush, Jsonl, OnExisting, OnInvalidDate, Sink, Snapshot,
-    SnapshotMode, Source, SslMode, TablePatterns,
+    Address, Backfill, Config, ConfigError, Delivery, Doris, Flush, Jsonl, OnExisting, OnInvalidDate, OnPoison, Sink,
+    Snapshot, SnapshotMode, Source, SslMode, TablePatterns,
 };
 
 const DEFAULT_MEMORY: u64 = 128 << 20;
@@ -230,6 +230,7 @@ fn resolve_doris(p: &mut Problems, typed: file::Doris, memory: u64) -> Doris {
         delivery: typed.delivery.unwrap_or(Delivery::ExactlyOnce),
         on_existing: typed.on_existing.unwrap_or(OnExisting::Fail),
         on_invalid_date: typed.on_invalid_date.unwrap_or(OnInvalidDate::Fail),
+        on_poison: typed.on_poison.unwrap_or(OnPoison::Quarantine),
         replication_num: typed.replication_num.flatten().and_then(|n| u16::try_from(n).ok()),
         buckets: typed.buckets.flatten().and_then(|n| u16::try_from(n).ok()),
         flush: flush(typed.flush, memory),

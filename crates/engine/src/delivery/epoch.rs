@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{CommitPermit, Coordinate, EpochRecord, LoadEnd, LoadId, LoadRecord, TableMode, TargetChange, TargetNo};
+use super::{
+    CommitPermit, Coordinate, EpochRecord, LoadEnd, LoadId, LoadRecord, TableMode, TargetChange, TargetNo, TargetState,
+};
 use crate::merge::{Broken, Rules};
 
 /// A load whose bytes are fixed and which is about to be sent.
@@ -118,6 +120,39 @@ impl Delivery {
     /// Adds a sealed load under the id that [`Delivery::next_load`] gave.
     pub fn seal(&mut self, id: LoadId, label: String, sealed: Sealed) {
         self.loads.insert(id, Load { sealed, label, precommitted: None, committed: false });
+    }
+
+    /// Whether a load is (still) part of an epoch.
+    #[must_use]
+    pub fn has(&self, id: LoadId) -> bool {
+        self.loads.contains_key(&id)
+    }
+
+    /// Takes a target out of both epochs: the others go on without it. Its durable state must say before that it is left
+    /// out, as from now on no record speaks of it. Gives the transactions that are PRECOMMITTED and not committed, which are
+    /// to be aborted, and the target's state before the closed epoch, if that changes it.
+    pub fn drop_target(&mut self, target: TargetNo) -> (Vec<u64>, Option<TargetState>) {
+        let mut pending = Vec::new();
+        self.loads.retain(|id, load| {
+            let ours = id.target == target;
+            if ours && !load.committed {
+                pending.extend(load.precommitted.map(|(txn, _)| txn));
+            }
+            !ours
+        });
+        let mut before = None;
+        if let Some(closed) = &mut self.closed {
+            let previous = &closed.previous;
+            closed.targets.retain(|change| {
+                let ours = change.target == target;
+                if ours {
+                    let place = change.previous.ahead.clone().unwrap_or_else(|| previous.clone());
+                    before = Some(TargetState { ahead: Some(place), ..change.previous.clone() });
+                }
+                !ours
+            });
+        }
+        (pending, before)
     }
 
     /// A load is PRECOMMITTED under transaction `txn` at `now` (any clock that only grows).
@@ -332,5 +367,37 @@ mod tests {
         assert!(matches!(d.step(), Step::Write(_)));
         d.recorded(CommitPermit::issue(3));
         assert_eq!(d.step(), Step::Wait);
+    }
+
+    #[test]
+    fn a_target_that_is_taken_out_keeps_nobody_waiting() {
+        let mut d = Delivery::new(1, 7);
+        let (bad, good) = (add(&mut d, 1), add(&mut d, 2));
+        let later = add(&mut d, 1);
+        let change = |n| TargetChange {
+            target: TargetNo(n),
+            previous: TargetState::default(),
+            next: TargetState { may_hold_more: true, ..TargetState::default() },
+        };
+        d.close(Coordinate::default(), Coordinate::default(), vec![change(1), change(2)], Extra::default());
+        let next_epoch = add(&mut d, 1);
+        d.precommitted(bad, 10, 0);
+        d.precommitted(good, 11, 0);
+        assert_eq!(d.step(), Step::Wait, "{later:?} is on its way");
+        let (pending, before) = d.drop_target(TargetNo(1));
+        assert_eq!(pending, [10]);
+        assert_eq!(before, Some(TargetState { ahead: Some(Coordinate::default()), ..TargetState::default() }));
+        assert!(!d.has(bad) && !d.has(later) && !d.has(next_epoch) && d.has(good));
+        let Step::Write(record) = d.step() else { panic!("no record") };
+        assert_eq!(record.targets, [change(2)]);
+        assert_eq!(record.loads.iter().map(|l| l.txn).collect::<Vec<_>>(), [11]);
+        d.recorded(CommitPermit::issue(7));
+        assert_eq!(d.step(), Step::Commit(vec![(good, 11)]));
+        // One whose commit is refused: nothing of it is waited for either.
+        assert_eq!(
+            d.drop_target(TargetNo(2)),
+            (vec![11], Some(TargetState { ahead: Some(Coordinate::default()), ..TargetState::default() }))
+        );
+        assert_eq!(d.step(), Step::Mark(7));
     }
 }

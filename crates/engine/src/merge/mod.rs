@@ -157,6 +157,17 @@ impl<R> Merge<R> {
         self.tables.insert(table, Table { ranges, keep_emitting, ahead });
     }
 
+    /// Forgets a table: its chunks are given up, and nothing of it is judged any more.
+    pub fn drop_table(&mut self, table: TableId) {
+        let of_table: Vec<ChunkId> = self.chunks.iter().filter(|(_, c)| c.table == table).map(|(id, _)| *id).collect();
+        for chunk in of_table {
+            self.abandon(chunk);
+        }
+        if self.tables.remove(&table).is_some_and(|t| t.ahead.is_some()) {
+            self.ahead = self.ahead.saturating_sub(1);
+        }
+    }
+
     /// Transactions judged so far: S0 and all that ended since.
     #[must_use]
     pub const fn judged(&self) -> &Passed {

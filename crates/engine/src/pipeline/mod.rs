@@ -8,6 +8,7 @@ mod error;
 mod events;
 pub mod hooks;
 mod output;
+mod pace;
 mod progress;
 mod report;
 mod sink;
@@ -23,7 +24,7 @@ use millstream_doris_sink::retry::Backoff;
 use tokio::sync::watch;
 
 pub use error::{RunError, RunErrorKind};
-pub use report::Report;
+pub use report::{Quarantined, Report};
 
 use hooks::Hooks;
 
@@ -71,14 +72,13 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
     let backend = FileBackend::open(&config.state_dir).map_err(|e| RunError::refused(e.to_string()))?;
     let mut store = Store::new(backend);
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
-    let mut total = Report::default();
-    let mut goal = None;
+    let mut carried = start::Carried::default();
     // The transaction that cannot be followed, and why.
     let mut barrier: Option<(TxnId, RunError)> = None;
     loop {
         let began = Instant::now();
         let before = barrier.as_ref().map(|(txn, _)| txn.clone());
-        let attempt = start::attempt(config, options, &mut store, &mut goal, &mut total, stop.clone(), before);
+        let attempt = start::attempt(config, options, &mut store, &mut carried, stop.clone(), before);
         let ended = tokio::select! {
             ended = Box::pin(attempt) => ended,
             () = options.hooks.death() => return Err(RunError::stopped("a hook ended the run")),
@@ -93,7 +93,7 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
             }
             // However it ended: nothing behind the barrier can be delivered.
             (_, Some((_, stopped))) => return Err(stopped),
-            (Ok(()), None) => return Ok(total),
+            (Ok(()), None) => return Ok(carried.total),
             (Err(e), None) => {
                 let Some(txn) = e.stopped_inside() else { return Err(e) };
                 // Rows of the transaction are among those of earlier ones: once more, and only up to it, so that what came
@@ -108,7 +108,7 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
         if began.elapsed() > Duration::from_secs(60) {
             backoff.reset();
         }
-        total.restarts = total.restarts.saturating_add(1);
+        carried.total.restarts = carried.total.restarts.saturating_add(1);
         let pause = backoff.next(&mut fastrand::Rng::new());
         tracing::warn!(
             reason = %error,

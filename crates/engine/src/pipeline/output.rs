@@ -6,6 +6,8 @@ use millstream_doris_sink::jsonl::EventEncoder;
 use millstream_doris_sink::{Batch, Label, Op, RowEncoder, RowMeta};
 
 use super::error::RunError;
+use super::pace::Pace;
+use crate::config::OnPoison;
 use crate::delivery::{Coordinate, Delivery, LoadEnd, LoadId, Sealed, TableMode, TargetNo, TargetState};
 use crate::merge::{KeyRange, TableId};
 
@@ -126,6 +128,24 @@ pub(super) struct Target {
     pub(super) dirty: bool,
     /// The filling epoch has a load of it.
     pub(super) loaded: bool,
+    /// How often and how largely it is loaded.
+    pub(super) pace: Pace,
+    /// It waits for a later epoch: the one that closes now goes without it.
+    pub(super) held: bool,
+    /// Nothing is written to it any more.
+    pub(super) out: bool,
+}
+
+impl Target {
+    /// Nothing is written to it from now on, and what waits in its batch is forgotten.
+    fn leave(&mut self) {
+        self.out = true;
+        self.dirty = false;
+        self.loaded = false;
+        if let Writer::Doris { batch, .. } = &mut self.writer {
+            *batch = Batch::new(sink_mode(self.mode));
+        }
+    }
 }
 
 /// All targets of a run.
@@ -136,6 +156,10 @@ pub(super) struct Outputs {
     pub(super) sequence: Sequence,
     /// A batch of this size becomes a load.
     pub(super) flush_bytes: usize,
+    /// What becomes of a target that cannot be written to.
+    pub(super) on_poison: OnPoison,
+    /// Targets that could not be written to and are to be left out, each with the reason.
+    pub(super) poisoned: Vec<(usize, String)>,
     /// Loads that were cut and not taken by the driver yet.
     pub(super) uploads: Vec<Upload>,
     /// jsonl: lines that were not written yet.
@@ -158,7 +182,7 @@ impl Outputs {
     where
         R: Iterator<Item = (usize, ColumnValue<'a>)> + Clone,
     {
-        let Some(t) = self.targets.get_mut(target) else { return Ok(()) };
+        let Some(t) = self.targets.get_mut(target).filter(|t| !t.out) else { return Ok(()) };
         self.emitted = true;
         let ordinals = t.shown.ordinals.as_deref();
         let [before, after] = [before, after].map(|row| row.map(|row| ShownValues { row, ordinals }));
@@ -169,12 +193,41 @@ impl Outputs {
                     (_, _, Some(image)) => batch.push(encoder, image, meta),
                     _ => return Ok(()),
                 };
-                pushed.map_err(|e| RunError::stopped(e.to_string()))
+                match pushed {
+                    Ok(()) => Ok(()),
+                    // The other targets of its source cannot have the row either.
+                    Err(e) if self.targets.iter().any(|t| !t.out && Some(t.source) != self.source_of(target)) => {
+                        self.poison(target, e.to_string())
+                    }
+                    Err(e) => Err(RunError::stopped(e.to_string())),
+                }
             }
             Writer::Jsonl { encoder } => {
                 encoder.encode(before, after, meta, &mut self.lines).map_err(|e| RunError::stopped(e.to_string()))
             }
         }
+    }
+
+    fn source_of(&self, target: usize) -> Option<usize> {
+        self.targets.get(target).map(|t| t.source)
+    }
+
+    /// A target cannot be written to: marks it as one to be left out, unless the run is to stop for it.
+    pub(super) fn poison(&mut self, target: usize, reason: String) -> Result<(), RunError> {
+        let others = self.targets.iter().enumerate().any(|(i, t)| i != target && !t.out);
+        if self.on_poison == OnPoison::Stop || !others {
+            return Err(RunError::stopped(reason));
+        }
+        if let Some(t) = self.targets.get_mut(target) {
+            t.leave();
+            self.poisoned.push((target, reason));
+        }
+        Ok(())
+    }
+
+    /// The size at which a target's batch becomes a load.
+    pub(super) fn load_limit(&self, target: usize) -> usize {
+        self.targets.get(target).map_or(self.flush_bytes, |t| t.pace.limit(self.flush_bytes))
     }
 
     /// Bytes in a target's batch.
@@ -207,7 +260,7 @@ impl Outputs {
         coordinate: Coordinate,
         done: Vec<KeyRange>,
     ) -> Result<(), RunError> {
-        let Some(t) = self.targets.get_mut(target) else { return Ok(()) };
+        let Some(t) = self.targets.get_mut(target).filter(|t| !t.out) else { return Ok(()) };
         let Writer::Doris { batch, .. } = &mut t.writer else { return Ok(()) };
         let full = core::mem::replace(batch, Batch::new(sink_mode(t.mode)));
         let pushed = u64::try_from(full.rows()).unwrap_or(u64::MAX);

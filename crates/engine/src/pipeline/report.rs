@@ -4,6 +4,46 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::checkpoint::StoredTarget;
+use crate::delivery::Coordinate;
+
+/// A target that is left out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Quarantined {
+    /// Its source, `database.table`.
+    pub source: String,
+    /// The table in Doris, `database.table`.
+    pub target: String,
+    /// The transactions up to which its rows are true.
+    pub at: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl Quarantined {
+    pub(super) fn new(source: String, target: String, at: &Coordinate, reason: String) -> Self {
+        Self { source, target, at: at.passed.to_string(), reason }
+    }
+
+    /// What the state says of a target.
+    pub(super) fn of(target: &StoredTarget) -> Option<Self> {
+        let why = target.quarantine.as_ref()?;
+        let name = |(database, table): &(String, String)| format!("{database}.{table}");
+        Some(Self::new(name(&target.source), name(&target.sink), &why.at, why.reason.clone()))
+    }
+
+    /// Says so in the log.
+    pub(super) fn tell(&self) {
+        tracing::error!(
+            source = self.source,
+            target = self.target,
+            at = self.at,
+            reason = self.reason,
+            "quarantined: this table is left out while the others go on; when its cause is gone, `millstream resync` heals it"
+        );
+    }
+}
+
 /// Counters of one run. Row changes in = emitted + dropped by each named rule.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
@@ -39,6 +79,8 @@ pub struct Report {
     pub snapshot_seconds: f64,
     /// Where the stream stands.
     pub position: Option<String>,
+    /// Targets that are left out: what came after `at` is not in them.
+    pub quarantined: Vec<Quarantined>,
     /// The durable set of transactions.
     pub gtids: String,
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_doris_sink::classify::CommitOutcome;
-use millstream_doris_sink::client::{DorisClient, Load};
+use millstream_doris_sink::client::{DorisClient, Load, Loaded};
 use millstream_doris_sink::request::{TwoPhase, TxnRef};
+use millstream_doris_sink::retry::Backoff;
 use millstream_doris_sink::txn::{TxnFact as Seen, TxnStatus};
 use millstream_doris_sink::{Label, SinkError};
 use tokio::sync::Semaphore;
@@ -20,6 +21,8 @@ use crate::delivery::{CommitPermit, LoadId, TargetNo, TxnFact};
 
 /// Loads on their way at the same time.
 const CONCURRENT_LOADS: usize = 8;
+/// How often a load is sent that Doris refuses for its rows or its table.
+const TABLE_TRIES: u32 = 3;
 /// How long the end of a run waits for its last transactions to become visible.
 const VISIBLE_PATIENCE: Duration = Duration::from_secs(120);
 
@@ -27,11 +30,50 @@ const VISIBLE_PATIENCE: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(super) enum SinkEvent {
     /// A load is PRECOMMITTED under this transaction, or failed for good.
-    Uploaded { id: LoadId, bytes: usize, result: Result<u64, RunError> },
+    Uploaded { id: LoadId, bytes: usize, result: Result<Uploaded, Failed> },
     /// A transaction is committed, or cannot be.
-    Committed { id: LoadId, result: Result<(), RunError> },
+    Committed { id: LoadId, result: Result<(), Failed> },
+    /// A transaction was aborted.
+    Aborted,
     /// Old transactions were looked for.
     Swept,
+}
+
+/// A load that is PRECOMMITTED.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Uploaded {
+    pub(super) txn: u64,
+    /// How often the table had too many versions.
+    pub(super) too_many_versions: u32,
+}
+
+/// Why a load or a commit did not work.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// It is nothing that the table did.
+    Run(RunError),
+    /// The load must be smaller.
+    TooLarge(String),
+    /// The table, or what is in the rows: again and again.
+    OfTable(String),
+}
+
+impl Failed {
+    fn of(table: &str, e: SinkError) -> Self {
+        if e.wants_split() {
+            Self::TooLarge(format!("{table}: {e}"))
+        } else if e.is_of_table() {
+            Self::OfTable(format!("{table}: {e}"))
+        } else {
+            Self::Run(failed(table, e))
+        }
+    }
+}
+
+impl<E: Into<RunError>> From<E> for Failed {
+    fn from(e: E) -> Self {
+        Self::Run(e.into())
+    }
 }
 
 /// Where rows go.
@@ -46,6 +88,8 @@ pub(super) struct DorisSink {
     pipeline: u64,
     databases: Vec<String>,
     tasks: JoinSet<SinkEvent>,
+    /// Aborts among them.
+    aborts: usize,
     slots: Arc<Semaphore>,
     last: BTreeMap<TargetNo, (String, u64)>,
     hooks: Hooks,
@@ -66,11 +110,21 @@ impl Sink {
         }
     }
 
+    /// Whether transactions are being aborted.
+    pub(super) fn is_aborting(&self) -> bool {
+        matches!(self, Self::Doris(doris) if doris.aborts > 0)
+    }
+
     /// What finished next. Cancel-safe.
     pub(super) async fn next(&mut self) -> SinkEvent {
         match self {
             Self::Doris(doris) => match doris.tasks.join_next().await {
-                Some(Ok(event)) => event,
+                Some(Ok(event)) => {
+                    if matches!(event, SinkEvent::Aborted) {
+                        doris.aborts = doris.aborts.saturating_sub(1);
+                    }
+                    event
+                }
                 // A task never panics by itself; a cancelled one belongs to an attempt that is over.
                 Some(Err(_)) | None => core::future::pending().await,
             },
@@ -98,11 +152,12 @@ impl Sink {
             let here = Subject::Load { load: upload.id, database: &database, table: &table };
             let result = async {
                 hooks.at(Point::BeforeLoad, here).await?;
-                let loaded = client.load(&load).await.map_err(|e| failed(&format!("{database}.{table}"), e))?;
+                let loaded = patient_load(&client, &load).await?;
                 hooks.at(Point::AfterLoad, here).await?;
-                loaded.txn_id.ok_or_else(|| {
+                let txn = loaded.txn_id.ok_or_else(|| {
                     RunError::away(format!("{database}.{table}: load {} has no transaction", upload.label))
-                })
+                })?;
+                Ok(Uploaded { txn, too_many_versions: loaded.too_many_versions })
             };
             let result = result.await;
             SinkEvent::Uploaded { id: upload.id, bytes, result }
@@ -122,10 +177,26 @@ impl Sink {
             let here = Subject::Load { load: id, database: &database, table: &table };
             let result = async {
                 hooks.at(Point::BeforeCommit, here).await?;
-                commit(&client, &database, &table, txn).await?;
+                let name = format!("{database}.{table}");
+                let outcome = client.commit(&database, txn).await.map_err(|e| Failed::of(&name, e))?;
+                is_committed(&name, txn, outcome)?;
                 Ok(hooks.at(Point::AfterCommit, here).await?)
             };
             SinkEvent::Committed { id, result: result.await }
+        });
+    }
+
+    /// Aborts a transaction that nobody will commit, beside everything else. One that stays goes by itself within the hour.
+    pub(super) fn abort(&mut self, target: &Target, txn: u64) {
+        let Self::Doris(doris) = self else { return };
+        let client = Arc::clone(&doris.client);
+        let (database, table) = (target.database.clone(), target.table.clone());
+        doris.aborts = doris.aborts.saturating_add(1);
+        doris.tasks.spawn(async move {
+            if let Err(e) = client.abort(&database, txn).await {
+                tracing::warn!(table = format!("{database}.{table}"), txn, reason = %e, "a transaction could not be aborted");
+            }
+            SinkEvent::Aborted
         });
     }
 
@@ -203,6 +274,7 @@ impl DorisSink {
             pipeline,
             databases,
             tasks: JoinSet::new(),
+            aborts: 0,
             slots: Arc::new(Semaphore::new(CONCURRENT_LOADS)),
             last: BTreeMap::new(),
             hooks,
@@ -240,13 +312,35 @@ fn failed(table: &str, e: SinkError) -> RunError {
     if e.is_retryable() { RunError::away(text).because(e) } else { RunError::stopped(text).because(e) }
 }
 
+/// Loads a batch. What lies in the table may mend itself (a schema change that is under way), so it is tried some times.
+async fn patient_load(client: &DorisClient, load: &Load<'_>) -> Result<Loaded, Failed> {
+    let name = format!("{}.{}", load.database, load.table);
+    let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(5));
+    loop {
+        match client.load(load).await {
+            Ok(loaded) => return Ok(loaded),
+            Err(e) if e.is_of_table() && backoff.tries().saturating_add(1) < TABLE_TRIES => {
+                tracing::warn!(table = name, label = %load.label, reason = %e, "Doris refuses a load; it is sent again");
+                tokio::time::sleep(backoff.next(&mut fastrand::Rng::new())).await;
+            }
+            Err(e) => return Err(Failed::of(&name, e)),
+        }
+    }
+}
+
 /// Commits a transaction by id and tells what it means if that cannot be done.
 pub(super) async fn commit(client: &DorisClient, database: &str, table: &str, txn: u64) -> Result<(), RunError> {
-    match client.commit(database, txn).await.map_err(|e| failed(&format!("{database}.{table}"), e))? {
+    let name = format!("{database}.{table}");
+    let outcome = client.commit(database, txn).await.map_err(|e| failed(&name, e))?;
+    is_committed(&name, txn, outcome)
+}
+
+fn is_committed(table: &str, txn: u64, outcome: CommitOutcome) -> Result<(), RunError> {
+    match outcome {
         CommitOutcome::Done | CommitOutcome::AlreadyDone => Ok(()),
         // The record is durable: the recovery finds out what became of it.
         other => Err(RunError::away(format!(
-            "{database}.{table}: transaction {txn} could not be committed ({other:?}): going back to the last durable record"
+            "{table}: transaction {txn} could not be committed ({other:?}): going back to the last durable record"
         ))),
     }
 }

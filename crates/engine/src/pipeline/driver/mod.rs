@@ -1,6 +1,7 @@
 //! One attempt of a run: the loop between the source, the chunk readers, the sink and the state.
 
 mod chunks;
+mod quarantine;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -161,6 +162,7 @@ impl<B: Backend> Driver<'_, B> {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
             let now = Instant::now();
+            self.leave_out_poisoned()?;
             if !self.core.is_inside() {
                 self.at(Point::Boundary).await?;
                 self.boundary(now).await?;
@@ -232,7 +234,7 @@ impl<B: Backend> Driver<'_, B> {
                 self.ask_for_weights();
                 break;
             }
-            if !self.core.outputs.uploads.is_empty() {
+            if !self.core.outputs.uploads.is_empty() || !self.core.outputs.poisoned.is_empty() {
                 break;
             }
             if flow == Flow::Boundary
@@ -421,6 +423,7 @@ impl<B: Backend> Driver<'_, B> {
             }
             self.at(Point::AfterEntry).await?;
         }
+        self.leave_out_poisoned()?;
         if !self.loop_state.ending {
             if self.goal_reached() {
                 self.loop_state.ending = true;
@@ -431,6 +434,7 @@ impl<B: Backend> Driver<'_, B> {
         let due = now.duration_since(self.loop_state.last_close) >= self.limits.interval;
         if (due || self.loop_state.ending) && self.core.delivery.may_close() {
             self.sink.flush_lines(&mut self.core.outputs.lines)?;
+            self.core.hold_back(self.clock(now), self.loop_state.ending);
             if self.core.close_epoch(self.sink.output_bytes())? {
                 self.loop_state.last_close = now;
             }
@@ -475,17 +479,31 @@ impl<B: Backend> Driver<'_, B> {
         match event {
             SinkEvent::Uploaded { id, bytes, result } => {
                 self.loop_state.uploading_bytes = self.loop_state.uploading_bytes.saturating_sub(bytes);
-                let txn = result?;
+                let uploaded = match result {
+                    Ok(uploaded) => uploaded,
+                    Err(failed) => return self.sink_failed(id, failed),
+                };
                 let clock = self.clock(Instant::now());
-                self.core.delivery.precommitted(id, txn, clock);
+                let target = self.core.outputs.targets.iter_mut().find(|t| t.no == id.target);
+                match target {
+                    Some(t) if self.core.delivery.has(id) => {
+                        t.pace.loaded(uploaded.too_many_versions, clock, &mut fastrand::Rng::new());
+                        self.core.delivery.precommitted(id, uploaded.txn, clock);
+                    }
+                    // Its target was left out meanwhile.
+                    Some(t) => self.sink.abort(t, uploaded.txn),
+                    None => {}
+                }
             }
             SinkEvent::Committed { id, result } => {
-                result?;
+                if let Err(failed) = result {
+                    return self.sink_failed(id, failed);
+                }
                 self.loop_state.committing.remove(&id);
                 self.core.delivery.committed(id);
                 self.core.report.loads = self.core.report.loads.saturating_add(1);
             }
-            SinkEvent::Swept => {}
+            SinkEvent::Swept | SinkEvent::Aborted => {}
         }
         Ok(())
     }
@@ -534,6 +552,7 @@ impl<B: Backend> Driver<'_, B> {
             && !self.core.is_inside()
             && self.core.delivery.is_idle()
             && self.core.is_clean()
+            && !self.sink.is_aborting()
             && self.loop_state.uploading_bytes == 0;
         if idle {
             self.sink.wait_visible().await?;

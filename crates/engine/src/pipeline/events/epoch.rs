@@ -5,8 +5,8 @@ use std::sync::Arc;
 use millstream_binlog::{ColumnValue, TableSchema};
 use millstream_doris_sink::{Op, RowMeta};
 
-use super::{Core, HeldRow};
-use crate::delivery::{Coordinate, Extra, Partial, TargetChange};
+use super::{Core, HeldRow, Mapped};
+use crate::delivery::{Coordinate, Extra, Partial, TargetChange, TargetState};
 use crate::merge::{Entry, TableId};
 use crate::pipeline::error::RunError;
 use crate::snapshot::values::select_values;
@@ -18,9 +18,8 @@ impl Core {
         while let Some(table) = self.merge.entry_due() {
             // A load that was cut inside a chunk would have an end that is nobody's, so cut before it where needed.
             let targets = self.targets_of(table);
-            let half = self.outputs.flush_bytes / 2;
             for target in &targets {
-                if self.outputs.batch_bytes(*target) > half {
+                if self.outputs.batch_bytes(*target) > self.outputs.load_limit(*target) / 2 {
                     self.cut(*target)?;
                 }
             }
@@ -71,9 +70,9 @@ impl Core {
         self.report.snapshot_rows = self.report.snapshot_rows.saturating_add(rows);
         for target in targets {
             if let Some(t) = self.outputs.targets.get_mut(*target) {
-                t.dirty = true;
+                t.dirty = !t.out;
             }
-            if self.outputs.batch_bytes(*target) >= self.outputs.flush_bytes {
+            if self.outputs.batch_bytes(*target) >= self.outputs.load_limit(*target) {
                 self.cut(*target)?;
             }
         }
@@ -103,6 +102,42 @@ impl Core {
         self.outputs.seal(target, &mut self.delivery, at, self.merge.durable_ranges(group))
     }
 
+    /// Chooses which targets the next close goes without: those that are to be loaded less often now, and have something.
+    pub(in crate::pipeline) fn hold_back(&mut self, now: u64, ending: bool) {
+        for i in 0..self.outputs.targets.len() {
+            let waits = self.outputs.batch_bytes(i) > 0;
+            if let Some(t) = self.outputs.targets.get_mut(i) {
+                // A target with loads in this epoch has its place in it.
+                t.held = !ending && !t.loaded && !t.out && waits && t.pace.is_held(now);
+            }
+        }
+    }
+
+    /// Forgets a target that is left out, and its source table if it was the last one.
+    pub(in crate::pipeline) fn leave_out(&mut self, target: usize) {
+        for (index, table) in self.tables.iter_mut().enumerate() {
+            let merge = &mut self.merge;
+            table.groups.retain_mut(|group| {
+                group.targets.retain(|t| *t != target);
+                if group.targets.is_empty() {
+                    merge.drop_table(group.id);
+                }
+                !group.targets.is_empty()
+            });
+            if table.groups.is_empty() {
+                let name = (table.schema.database.clone(), table.schema.table.clone());
+                self.names.tables.remove(&name);
+                self.asleep.insert(name);
+                for mapped in self.maps.values_mut() {
+                    if matches!(mapped, Mapped::Captured { table, .. } if *table == index) {
+                        *mapped = Mapped::Asleep;
+                    }
+                }
+            }
+        }
+        self.refresh_groups();
+    }
+
     /// Completes the report with where the run stands.
     pub(in crate::pipeline) fn finish_report(&mut self) {
         self.report.position = self.merge.position().map(ToString::to_string);
@@ -123,11 +158,23 @@ impl Core {
             return Ok(false);
         }
         for target in 0..self.outputs.targets.len() {
-            self.cut(target)?;
+            if self.outputs.targets.get(target).is_some_and(|t| !t.held) {
+                self.cut(target)?;
+            }
         }
         let mut changes = Vec::new();
         for t in &mut self.outputs.targets {
-            if !(t.dirty || t.loaded) {
+            if t.held {
+                // Its rows wait in its batch: it stays where the last epoch left it, and says so while the stream moves on.
+                t.dirty = true;
+                if t.last.ahead.is_none() {
+                    let behind = TargetState { ahead: Some(self.closed_at.clone()), ..t.last.clone() };
+                    let previous = core::mem::replace(&mut t.last, behind.clone());
+                    changes.push(TargetChange { target: t.no, previous, next: behind });
+                }
+                continue;
+            }
+            if t.out || !(t.dirty || t.loaded) {
                 continue;
             }
             let state = self.merge.checkpoint(t.group);

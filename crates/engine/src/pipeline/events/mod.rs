@@ -6,7 +6,7 @@ mod rows;
 mod tests;
 mod transaction;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -70,6 +70,8 @@ enum Mapped {
     },
     /// Matches the configuration but is not captured: it appeared later.
     Late,
+    /// All of its targets are left out.
+    Asleep,
     Other,
 }
 
@@ -127,6 +129,9 @@ pub(super) struct Core {
     /// Where the stream stood at the last closed epoch.
     pub(super) closed_at: Coordinate,
     late: BTreeSet<(String, String)>,
+    /// Captured tables of which every target is left out: their rows are skipped, and a statement may do with them what it
+    /// likes.
+    asleep: BTreeSet<(String, String)>,
     /// The stream ends before this transaction.
     pub(super) barrier: Option<TxnId>,
     wanted: Box<dyn Wanted>,
@@ -158,8 +163,15 @@ impl Core {
         case: NameCase,
         weights: Weights,
     ) -> Self {
-        let names =
-            tables.iter().enumerate().map(|(i, t)| ((t.schema.database.clone(), t.schema.table.clone()), i)).collect();
+        let (mut names, mut asleep) = (HashMap::new(), BTreeSet::new());
+        for (i, t) in tables.iter().enumerate() {
+            let name = (t.schema.database.clone(), t.schema.table.clone());
+            if t.groups.is_empty() {
+                asleep.insert(name);
+            } else {
+                names.insert(name, i);
+            }
+        }
         let names = Names { tables: names, case };
         let ordinals = vec![0; tables.len()];
         let mut core = Self {
@@ -181,6 +193,7 @@ impl Core {
             prepared,
             closed_at,
             late: BTreeSet::new(),
+            asleep,
             barrier: None,
             wanted,
             key: Vec::new(),

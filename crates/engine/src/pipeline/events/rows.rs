@@ -44,7 +44,9 @@ impl Core {
             self.maps.insert(id, Mapped::Captured { table: index, schema: Arc::new(schema), definition });
             return Ok(());
         }
-        let mapped = if self.wanted.wants(database, table) {
+        let mapped = if self.asleep.contains(&name) {
+            Mapped::Asleep
+        } else if self.wanted.wants(database, table) {
             if self.late.insert(name) {
                 tracing::warn!(
                     table = format!("{database}.{table}"),
@@ -62,6 +64,10 @@ impl Core {
     pub(super) fn rows(&mut self, rows: &RowsEvent<'_>) -> Result<(), RunError> {
         let (table, schema) = match self.maps.get(&rows.table_id) {
             Some(Mapped::Captured { table, schema, .. }) => (*table, Arc::clone(schema)),
+            Some(Mapped::Asleep) => {
+                self.report.skip("quarantined");
+                return Ok(());
+            }
             Some(Mapped::Late) => {
                 self.report.skip("table_appeared_later");
                 return Ok(());
@@ -220,7 +226,7 @@ impl Core {
                     };
                     for target in &group.targets {
                         outputs.emit(*target, &meta, before.map(|r| r.values()), after.map(|r| r.values()))?;
-                        if outputs.batch_bytes(*target) >= outputs.flush_bytes {
+                        if outputs.batch_bytes(*target) >= outputs.load_limit(*target) {
                             let partial = Partial { txn: open.id.clone(), rows: number.saturating_add(1) };
                             let at = Coordinate { passed: merge.judged().clone(), partial: Some(partial) };
                             let at = merge.place(group.id, at);

@@ -25,6 +25,8 @@ fn core() -> Core {
         targets: Vec::new(),
         sequence: Sequence::new(1),
         flush_bytes: 1 << 20,
+        on_poison: crate::config::OnPoison::Stop,
+        poisoned: Vec::new(),
         uploads: Vec::new(),
         lines: Vec::new(),
         emitted: false,

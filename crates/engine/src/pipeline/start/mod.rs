@@ -1,6 +1,7 @@
 //! The start of an attempt: identity, recovery, tables, targets, and where the stream begins.
 
 mod bounds;
+mod poisoned;
 mod recover;
 mod source;
 mod targets;
@@ -16,6 +17,7 @@ use tokio::sync::watch;
 pub(super) use source::missing_set;
 
 use bounds::check_bounds;
+use poisoned::Poisoned;
 use recover::recover;
 use source::{SourceFacts, away, check_xa, descends, first_position, source_facts, unread, wait_until_listed};
 use targets::{groups_and_outputs, prepare_targets, tables, targets};
@@ -25,8 +27,9 @@ use super::driver::{Driver, Goal, Limits, LoopState, stream_decoder};
 use super::error::RunError;
 use super::events::{Captured, Core, Group, Wanted};
 use super::hooks::Hooks;
+use super::pace::Paces;
 use super::progress::Progress;
-use super::report::Report;
+use super::report::{Quarantined, Report};
 use super::sink::{self, DorisSink, JsonlSink, Sink};
 use super::weigher::Weigher;
 use super::weights::Weights;
@@ -65,13 +68,23 @@ fn new_uuid() -> Result<String, RunError> {
     Ok(format!("{}-{}-{}-{}-{}", part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)))
 }
 
+/// What one attempt leaves to the next.
+#[derive(Default)]
+pub(super) struct Carried {
+    /// Where the run ends, once that is known.
+    goal: Option<Goal>,
+    /// What was counted so far.
+    pub(super) total: Report,
+    /// How fast targets are loaded.
+    paces: Paces,
+}
+
 /// One attempt: from the last durable record to the goal, a stop, transaction `barrier`, or an error.
 pub(super) async fn attempt<B: Backend>(
     config: &Config,
     options: &RunOptions,
     store: &mut Store<B>,
-    goal: &mut Option<Goal>,
-    total: &mut Report,
+    carried: &mut Carried,
     stop: watch::Receiver<bool>,
     barrier: Option<TxnId>,
 ) -> Result<(), RunError> {
@@ -119,17 +132,22 @@ pub(super) async fn attempt<B: Backend>(
     let era = store.next_era()?;
     // Read again: until the era was raised, a predecessor could still write its record.
     let state = store.read()?.unwrap_or(state);
+    let mut poisoned = Poisoned::new(config.sink.on_poison(), &targets);
     let mut recovered = match &doris {
-        Some(client) => recover(&state, client).await?,
+        Some(client) => recover(&state, client, &mut poisoned).await?,
         None => state.targets.iter().map(|t| (t.target, t.state.clone())).collect(),
     };
-    let floor = prepare_targets(config, doris.as_deref(), &tables, &targets, &recovered).await?;
+    let floor = prepare_targets(config, doris.as_deref(), &tables, &targets, &recovered, &mut poisoned).await?;
     let era = if floor > era {
         store.raise_era(floor)?;
         floor
     } else {
         era
     };
+    // What was left out before, and what has to be left out now.
+    let targets = poisoned.leave_out(store, era, &state, targets, &mut recovered)?;
+    let quarantined: Vec<Quarantined> = targets.iter().filter_map(Quarantined::of).collect();
+    quarantined.iter().for_each(Quarantined::tell);
 
     let first = state.source.is_none();
     let (begin, source) = if first {
@@ -154,7 +172,7 @@ pub(super) async fn attempt<B: Backend>(
     let whole = || vec![KeyRange::default()];
     let mut new_targets = Vec::new();
     for target in &targets {
-        if recovered.contains_key(&target.target) {
+        if recovered.contains_key(&target.target) || target.quarantine.is_some() {
             continue;
         }
         let done = if config.snapshot.mode == SnapshotMode::Never { whole() } else { Vec::new() };
@@ -177,14 +195,17 @@ pub(super) async fn attempt<B: Backend>(
     store.settle(era, &stream, &settled)?;
     store.set_source(era, &source, &stream)?;
 
-    let goal = goal_of(config, options, goal, &facts);
+    let goal = goal_of(config, options, &mut carried.goal, &facts);
     let collations = Collations::read(&mut control, tables.iter().map(|t| &*t.schema)).await.map_err(away)?;
     check_bounds(&mut control, &tables, &targets, &recovered, &collations).await?;
     let prepared = state.record.as_ref().map_or_else(BTreeSet::new, |r| r.prepared.clone());
     control.close().await;
 
     let epoch = state.record.as_ref().map_or(1, |r| r.epoch.saturating_add(1));
-    let (groups, outputs) = groups_and_outputs(config, era, &state, &tables, &targets, &recovered)?;
+    let (groups, mut outputs) = groups_and_outputs(config, era, &state, &tables, &targets, &recovered)?;
+    for target in &mut outputs.targets {
+        target.pace = carried.paces.remove(&target.no).unwrap_or_default();
+    }
     let mut merge = Merge::new(begin, source.fence(), options.rules());
     let mut captured: Vec<Captured> = Vec::new();
     for (table, groups) in tables.iter().zip(groups) {
@@ -207,7 +228,8 @@ pub(super) async fn attempt<B: Backend>(
     let weights = Weights::new(limits.weights);
     let mut core =
         Core::new(stream_decoder(), captured, merge, delivery, outputs, prepared, stream, wanted, facts.case, weights);
-    core.report = core::mem::take(total);
+    core.report = core::mem::take(&mut carried.total);
+    core.report.quarantined = quarantined;
     core.barrier = barrier;
     let sink = sink(config, &options.hooks, doris, &state, &targets, era).await?;
     let plan = StreamPlan {
@@ -237,7 +259,8 @@ pub(super) async fn attempt<B: Backend>(
     tracing::info!(era, tables = driver.core.tables.len(), live, "running");
     let result = driver.run().await;
     driver.core.finish_report();
-    *total = core::mem::take(&mut driver.core.report);
+    carried.total = core::mem::take(&mut driver.core.report);
+    carried.paces = driver.core.outputs.targets.iter().map(|t| (t.no, t.pace.carried())).collect();
     result
 }
 

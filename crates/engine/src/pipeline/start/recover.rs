@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use millstream_doris_sink::SinkError;
 use millstream_doris_sink::client::DorisClient;
 
+use super::poisoned::Poisoned;
 use crate::checkpoint::StoredState;
 use crate::delivery::{EpochRecord, LoadAction, LoadFate, TargetNo, TargetState, fate, plan};
 use crate::pipeline::error::RunError;
@@ -13,10 +15,25 @@ use crate::pipeline::sink;
 pub(super) async fn recover(
     state: &StoredState,
     client: &DorisClient,
+    poisoned: &mut Poisoned,
 ) -> Result<BTreeMap<TargetNo, TargetState>, RunError> {
-    let mut targets: BTreeMap<TargetNo, TargetState> =
-        state.targets.iter().map(|t| (t.target, t.state.clone())).collect();
+    let included = state.targets.iter().filter(|t| t.quarantine.is_none());
+    let mut targets: BTreeMap<TargetNo, TargetState> = included.map(|t| (t.target, t.state.clone())).collect();
     let Some(record) = state.record.as_ref().filter(|r| !r.committed) else { return Ok(targets) };
+    // A table that is gone can tell nothing of its loads, and is left out.
+    for change in &record.targets {
+        let Some(target) = state.targets.iter().find(|t| t.target == change.target) else { continue };
+        let (database, table) = &target.sink;
+        let away = |e: SinkError| RunError::away(format!("Doris is away: {e}")).because(e);
+        if !poisoned.is_out(target.target) && client.describe_table(database, table).await.map_err(away)?.is_none() {
+            poisoned.add(target.target, format!("{database}.{table} is gone from Doris"))?;
+        }
+    }
+    let record = &EpochRecord {
+        targets: record.targets.iter().filter(|c| !poisoned.is_out(c.target)).cloned().collect(),
+        loads: record.loads.iter().filter(|l| !poisoned.is_out(l.id.target)).cloned().collect(),
+        ..record.clone()
+    };
     tracing::info!(epoch = record.epoch, loads = record.loads.len(), "finishing the last epoch");
     // A commit can fail between the look and the act; then everything is looked at again.
     for _ in 0..5 {

@@ -9,6 +9,7 @@ use millstream_doris_sink::jsonl::EventEncoder;
 use millstream_doris_sink::{Batch, EncodeOptions, InvalidDate, RowEncoder, SinkError, TargetTable};
 use millstream_wire::Connection;
 
+use super::poisoned::Poisoned;
 use super::source::SourceFacts;
 use crate::checkpoint::{StoredState, StoredTarget};
 use crate::config::{self, Config, NameCase};
@@ -17,6 +18,7 @@ use crate::key::{Collations, KeyCodec, UnsupportedKey};
 use crate::merge::TableId;
 use crate::pipeline::error::RunError;
 use crate::pipeline::output::{Outputs, Sequence, Shown, Target, Writer, era_above, sink_mode};
+use crate::pipeline::pace::Pace;
 use crate::pipeline::workers::Access;
 use crate::schema::catalog::{self, Catalog};
 use crate::snapshot::sql::TableSql;
@@ -141,7 +143,14 @@ pub(super) fn targets(
                 targets.push(known.clone());
                 continue;
             }
-            targets.push(StoredTarget { target: TargetNo(next), source, sink, mode, state: TargetState::default() });
+            targets.push(StoredTarget {
+                target: TargetNo(next),
+                source,
+                sink,
+                mode,
+                state: TargetState::default(),
+                quarantine: None,
+            });
             next = next.saturating_add(1);
         }
     }
@@ -164,6 +173,7 @@ pub(super) async fn prepare_targets(
     tables: &[ToCapture],
     targets: &[StoredTarget],
     recovered: &BTreeMap<TargetNo, TargetState>,
+    poisoned: &mut Poisoned,
 ) -> Result<u32, RunError> {
     let (config::Sink::Doris(doris), Some(client)) = (&config.sink, client) else { return Ok(0) };
     let away = |e: SinkError| {
@@ -175,6 +185,9 @@ pub(super) async fn prepare_targets(
     };
     let mut floor = 0;
     for target in targets {
+        if poisoned.is_out(target.target) {
+            continue;
+        }
         let known = recovered.contains_key(&target.target);
         let (database, table) = (&target.sink.0, &target.sink.1);
         let plan = planned(tables, target)?;
@@ -183,15 +196,19 @@ pub(super) async fn prepare_targets(
         }
         let Some(existing) = client.describe_table(database, table).await.map_err(away)? else {
             if known {
-                return Err(RunError::stopped(format!(
-                    "{database}.{table} is gone from Doris: begin again with a new state directory"
-                )));
+                poisoned.add(target.target, format!("{database}.{table} is gone from Doris"))?;
+                continue;
             }
             client.create_table(&plan, Some(replicas), doris.buckets.map(u32::from)).await.map_err(away)?;
             tracing::info!(table = format!("{database}.{table}"), "created");
             continue;
         };
         let differences = plan.compare(&existing);
+        if known && !differences.is_empty() {
+            let differences = differences.join("; ");
+            poisoned.add(target.target, format!("{database}.{table} is not what it was: {differences}"))?;
+            continue;
+        }
         if !differences.is_empty() {
             return Err(RunError::refused(format!(
                 "{database}.{table} exists and is not what it must be: {}. Drop it, or route to another table",
@@ -252,7 +269,8 @@ pub(super) fn groups_and_outputs(
             continue;
         };
         let (Some(table), Some(of_table)) = (tables.get(source), groups.get_mut(source)) else { continue };
-        let at = recovered.get(&target.target).cloned().unwrap_or_default();
+        // Left out.
+        let Some(at) = recovered.get(&target.target).cloned() else { continue };
         let index = outputs.len();
         let group = match of_table.iter_mut().find(|(_, state, _)| *state == at) {
             Some((id, _, members)) => {
@@ -274,6 +292,8 @@ pub(super) fn groups_and_outputs(
         targets: outputs,
         sequence: Sequence::new(era),
         flush_bytes: usize::try_from(config.sink.flush().bytes).unwrap_or(usize::MAX),
+        on_poison: config.sink.on_poison(),
+        poisoned: Vec::new(),
         uploads: Vec::new(),
         lines: Vec::new(),
         emitted: false,
@@ -324,5 +344,8 @@ pub(super) fn output(
         last: at,
         dirty: false,
         loaded: false,
+        pace: Pace::default(),
+        held: false,
+        out: false,
     })
 }
