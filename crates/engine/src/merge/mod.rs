@@ -14,6 +14,7 @@ mod chunk;
 mod key;
 mod ranges;
 mod rules;
+mod xa;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ use chunk::{Chunk, Judged};
 pub use key::Key;
 pub use ranges::{KeyRange, RangeSet, RangeState, Watermark};
 pub use rules::{Broken, Rules};
+pub use xa::{Decision, XaBook, XaPlace, Xid};
 
 use crate::delivery::{Coordinate, Passed, TargetState, TxnId};
 
