@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use millstream_binlog::Position;
 
-use super::{Key, KeyRange, TableId};
+use super::{Key, KeyRange, TableId, Watermark};
 use crate::delivery::{Passed, TxnId};
 
 /// What a change does to its key.
@@ -33,8 +33,8 @@ enum Stage<R> {
     Opened { covers: Passed },
     /// LW is known; the SELECT may run.
     Fenced { lw: Passed },
-    /// Rows and HW are known; waits for the stream.
-    Read { lw: Passed, hw: Position, rows: Vec<(Key, R)> },
+    /// Rows are known; waits for the stream to reach HW, or (`None`) for the end of the open transaction.
+    Read { lw: Passed, hw: Option<Position>, rows: Vec<(Key, R)> },
 }
 
 /// A chunk between its mark and its entry into the output.
@@ -126,8 +126,9 @@ impl<R> Chunk<R> {
         }
     }
 
-    /// Rows and HW are known. `range` is what the SELECT covered; held changes outside are forgotten.
-    pub(super) fn read(&mut self, range: KeyRange, rows: Vec<(Key, R)>, hw: Position) -> bool {
+    /// Rows are known, and HW if the chunk waits for one. `range` is what the SELECT covered; held changes outside are
+    /// forgotten.
+    pub(super) fn read(&mut self, range: KeyRange, rows: Vec<(Key, R)>, hw: Option<Position>) -> bool {
         let Stage::Fenced { lw } = &self.stage else { return false };
         self.stage = Stage::Read { lw: lw.clone(), hw, rows };
         self.retain_held(|key, _| range.contains(key));
@@ -135,10 +136,28 @@ impl<R> Chunk<R> {
         true
     }
 
-    /// HW, once rows are known.
-    pub(super) const fn high_watermark(&self) -> Option<&Position> {
+    /// Whether rows are known.
+    pub(super) const fn is_read(&self) -> bool {
+        matches!(self.stage, Stage::Read { .. })
+    }
+
+    /// Whether it enters now that the stream is at `at`.
+    pub(super) fn is_due(&self, at: Option<&Position>) -> bool {
         match &self.stage {
-            Stage::Read { hw, .. } => Some(hw),
+            Stage::Read { hw: Some(hw), .. } => at.is_some_and(|at| hw <= at),
+            Stage::Read { hw: None, .. } => true,
+            _ => false,
+        }
+    }
+
+    /// What its rows have of the stream that is still to come: of a chunk that waited for HW nothing is. Its own LW counts
+    /// only while no change outside of it was put over what the SELECT saw. Not where transactions are places in a log:
+    /// there a decision about a prepared one can be below LW and not visible.
+    pub(super) fn watermark(&self, must_be_unspent: bool) -> Option<Watermark> {
+        match &self.stage {
+            Stage::Read { lw: lw @ Passed::Gtids(_), hw: None, .. } if self.held.is_empty() || !must_be_unspent => {
+                Some(Watermark::Set(lw.clone()))
+            }
             _ => None,
         }
     }

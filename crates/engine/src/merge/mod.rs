@@ -6,7 +6,8 @@
 //!
 //! The order of one chunk: [`Merge::open`] marks its range and returns D; the driver reads LW until [`Merge::fence`]
 //! takes it; then the SELECT in a new read view; then HW; then [`Merge::read`]. [`Merge::entry`] hands the chunk out
-//! at the first transaction boundary at or after HW. [`Merge::abandon`] is always safe.
+//! at the first transaction boundary at or after HW. [`Merge::abandon`] is always safe. A chunk that enters at once
+//! (`snapshot.backfill = "skip"`) has no HW: [`Merge::read_at_once`].
 //!
 //! The rules and why each is needed: `docs/exactly-once.md`.
 
@@ -109,6 +110,9 @@ pub struct Opening {
     pub covers: Passed,
 }
 
+/// So many Done ranges of a table have a watermark at most; a further one has none, which costs only changes that come twice.
+const WATERMARKS: usize = 16;
+
 struct Table {
     ranges: RangeSet,
     /// The sink may hold rows of ranges that are not Done: every change goes on being emitted until the table is live.
@@ -195,9 +199,7 @@ impl<R> Merge<R> {
         self.tables.get(&table).map_or_else(Vec::new, |t| {
             t.ranges.matching(|s| match s {
                 RangeState::Done(_) => true,
-                RangeState::Reading(chunk) => {
-                    reading_too && self.chunks.get(chunk).is_some_and(|c| c.high_watermark().is_some())
-                }
+                RangeState::Reading(chunk) => reading_too && self.chunks.get(chunk).is_some_and(Chunk::is_read),
                 RangeState::Unread => false,
             })
         })
@@ -318,6 +320,16 @@ impl<R> Merge<R> {
 
     /// Takes a chunk's rows (in key order) and HW. What was not covered is Unread again. `false`: the chunk is gone.
     pub fn read(&mut self, chunk: ChunkId, rows: Vec<(Key, R)>, covered: Covered, hw: Position) -> bool {
+        self.take(chunk, rows, covered, Some(hw))
+    }
+
+    /// The same for a chunk that waits for no HW: it enters at the next transaction boundary, and what its SELECT saw beyond
+    /// LW is emitted again when the stream comes to it. At least once, and the last change of every key wins.
+    pub fn read_at_once(&mut self, chunk: ChunkId, rows: Vec<(Key, R)>, covered: Covered) -> bool {
+        self.take(chunk, rows, covered, None)
+    }
+
+    fn take(&mut self, chunk: ChunkId, rows: Vec<(Key, R)>, covered: Covered, hw: Option<Position>) -> bool {
         let Some(c) = self.chunks.get_mut(&chunk) else { return false };
         let asked = c.range.clone();
         let mut range = asked.clone();
@@ -348,6 +360,9 @@ impl<R> Merge<R> {
         self.abandon_all();
         self.position = None;
         self.start_fence = start_fence;
+        for t in self.tables.values_mut() {
+            t.ranges.settle(|_| true);
+        }
     }
 
     /// Gives every chunk up (the stream moved, or its server restarted).
@@ -394,7 +409,7 @@ impl<R> Merge<R> {
         kind: ChangeKind,
         row: impl FnOnce() -> (R, usize),
     ) -> Verdict {
-        let (Some(t), Some(txn)) = (self.tables.get(&table), self.current.as_ref()) else {
+        let (Some(t), Some(txn)) = (self.tables.get_mut(&table), self.current.as_ref()) else {
             return Verdict::Drop(DropRule::Unread);
         };
         let delivered = t.ahead.as_ref().is_some_and(|c| c.covers(txn, ordinal));
@@ -409,7 +424,14 @@ impl<R> Merge<R> {
             RangeState::Done(Some(hw)) if self.position.as_ref().is_some_and(|p| hw.covers(p, Some(txn))) => {
                 Verdict::Drop(DropRule::BelowHighWatermark)
             }
-            RangeState::Done(_) => Verdict::Emit,
+            RangeState::Done(None) => Verdict::Emit,
+            RangeState::Done(Some(_)) => {
+                // What is in the set may now be older than what the sink has: it has to come again.
+                if self.rules.hold(Broken::SpentWatermark) {
+                    t.ranges.spend(key);
+                }
+                Verdict::Emit
+            }
             RangeState::Unread => drop_or_emit(DropRule::Unread),
             RangeState::Reading(chunk) => {
                 let verdict = |judged| match judged {
@@ -447,6 +469,27 @@ impl<R> Merge<R> {
         }
     }
 
+    /// Whether a Done range of the table still drops what was in its chunk's rows.
+    #[must_use]
+    pub fn has_watermarks(&self, table: TableId) -> bool {
+        self.tables.get(&table).is_some_and(|t| t.ranges.watermarks() > 0)
+    }
+
+    /// Forgets the watermarks of Done ranges that the stream has passed, so that ranges join. Between transactions, now and
+    /// then. Whether there were any.
+    pub fn settle(&mut self) -> bool {
+        let Self { tables, judged, position, .. } = self;
+        let passed = |hw: &Watermark| match hw {
+            Watermark::Position(hw) => position.as_ref().is_some_and(|at| at >= hw),
+            Watermark::Set(set) => judged.is_superset(set),
+        };
+        let mut any = false;
+        for t in tables.values_mut() {
+            any |= t.ranges.settle(passed);
+        }
+        any
+    }
+
     /// The stream has passed `position` without a transaction (rotate, heartbeat, a skipped group).
     pub fn advance(&mut self, position: Position) {
         if self.position.as_ref().is_none_or(|at| *at < position) {
@@ -460,7 +503,10 @@ impl<R> Merge<R> {
         let chunk = self.due()?;
         let c = self.chunks.remove(&chunk)?;
         if let Some(t) = self.tables.get_mut(&c.table) {
-            t.ranges.release(chunk, &RangeState::Done(None));
+            // Where the sink may hold more than the ranges say, even a change that the SELECT saw may have to reach it.
+            let watermark = c.watermark(self.rules.hold(Broken::SpentWatermark));
+            let watermark = watermark.filter(|_| !t.keep_emitting && t.ranges.watermarks() < WATERMARKS);
+            t.ranges.release(chunk, &RangeState::Done(watermark));
             if t.ranges.is_live() {
                 t.keep_emitting = false;
             }
@@ -478,15 +524,18 @@ impl<R> Merge<R> {
         if self.chunks.is_empty() || !self.is_between() {
             return None;
         }
-        let mut at = self.position.clone()?;
-        if !self.rules.hold(Broken::EntryAtHw) {
+        let mut at = self.position.clone();
+        if let Some(at) = at.as_mut().filter(|_| !self.rules.hold(Broken::EntryAtHw)) {
             at.offset = at.offset.saturating_add(1);
         }
-        self.chunks.iter().find(|(_, c)| c.high_watermark().is_some_and(|hw| *hw <= at)).map(|(id, _)| *id)
+        self.chunks.iter().find(|(_, c)| c.is_due(at.as_ref())).map(|(id, _)| *id)
     }
 }
 
 #[cfg(test)]
 mod allocations;
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "an overflow in a test is a failure")]
+mod at_once_tests;
 #[cfg(test)]
 mod tests;

@@ -174,6 +174,36 @@ impl RangeSet {
         self.join(|a, b| a == b && !matches!(a, RangeState::Unread));
     }
 
+    /// How many Done ranges have a watermark.
+    #[must_use]
+    pub fn watermarks(&self) -> usize {
+        self.ranges.iter().filter(|r| matches!(r.state, RangeState::Done(Some(_)))).count()
+    }
+
+    /// The Done range that holds `key` has no watermark any more.
+    pub fn spend(&mut self, key: &[u8]) {
+        let at = self.index(key);
+        if let Some(Range { state: state @ RangeState::Done(Some(_)), .. }) = self.ranges.get_mut(at) {
+            *state = RangeState::Done(None);
+            self.join(|a, b| a == b && !matches!(a, RangeState::Unread));
+        }
+    }
+
+    /// The Done ranges whose watermark is `passed` have none any more. Whether there were any.
+    pub fn settle(&mut self, passed: impl Fn(&Watermark) -> bool) -> bool {
+        let mut any = false;
+        for r in &mut self.ranges {
+            if matches!(&r.state, RangeState::Done(Some(hw)) if passed(hw)) {
+                r.state = RangeState::Done(None);
+                any = true;
+            }
+        }
+        if any {
+            self.join(|a, b| a == b && !matches!(a, RangeState::Unread));
+        }
+        any
+    }
+
     fn join(&mut self, same: impl Fn(&RangeState, &RangeState) -> bool) {
         // `dedup_by` hands (later, earlier): the earlier one stays and takes the later one's bound.
         self.ranges.dedup_by(|later, earlier| {

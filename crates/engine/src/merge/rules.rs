@@ -36,6 +36,8 @@ pub enum Broken {
     LwBeforeSelect,
     /// HW is read before the SELECT.
     HwAfterSelect,
+    /// A range that a chunk entered at once goes on dropping what is in its LW after a change that is not.
+    SpentWatermark,
 }
 
 /// Which rules are broken, if any.
