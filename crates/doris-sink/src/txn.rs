@@ -162,8 +162,8 @@ pub struct LoadMachine {
     backoff: Backoff,
     /// For `-235`, where waiting is the cure.
     versions_backoff: Backoff,
-    /// Whether the body may have reached a server in this call, so that a PRECOMMITTED transaction of the label is ours.
-    sent: bool,
+    /// Whether what came of an earlier try is not known, so that a PRECOMMITTED transaction of the label is that try.
+    unclear: bool,
     aborts: u32,
     unknown: u32,
     running_waited: Duration,
@@ -187,7 +187,7 @@ impl LoadMachine {
             backoff: Backoff::new(limits.retry_base, limits.retry_cap),
             versions_backoff: Backoff::new(slow, limits.retry_cap.saturating_mul(30)),
             limits,
-            sent: false,
+            unclear: false,
             aborts: 0,
             unknown: 0,
             running_waited: Duration::ZERO,
@@ -227,8 +227,9 @@ impl LoadMachine {
     }
 
     fn precommitted(&self, txn_id: u64) -> Next {
-        // The same bytes under the same label were sent by this very call: it is this load.
-        if self.sent && self.two_phase == TwoPhase::Yes {
+        // The same bytes under the same label were sent before by this very call: it is this load. A first try whose label is
+        // taken is another's.
+        if self.unclear && self.two_phase == TwoPhase::Yes {
             (NOW, Step::Done { txn_id: Some(txn_id) })
         } else {
             (NOW, Step::Abort(txn_id))
@@ -254,7 +255,11 @@ impl LoadMachine {
             LoadOutcome::Exists { existing: Existing::Finished, txn_id } => self.finished(txn_id),
             LoadOutcome::Exists { existing: Existing::PreCommitted, txn_id: Some(txn_id) } => self.precommitted(txn_id),
             LoadOutcome::Exists { existing: Existing::Running, txn_id } => self.running(txn_id),
-            LoadOutcome::Exists { .. } | LoadOutcome::Ambiguous { .. } => (self.wait(), Step::Inspect),
+            LoadOutcome::Ambiguous { .. } => {
+                self.unclear = true;
+                (self.wait(), Step::Inspect)
+            }
+            LoadOutcome::Exists { .. } => (self.wait(), Step::Inspect),
             LoadOutcome::Retry { cause, .. } => {
                 self.aborts = self.aborts.saturating_add(1);
                 if cause == RetryCause::TooManyVersions && self.aborts < MAX_ABORTS {
@@ -264,6 +269,7 @@ impl LoadMachine {
                 self.resend()
             }
             LoadOutcome::UnknownFailure { message } => {
+                self.unclear = true;
                 self.unknown = self.unknown.saturating_add(1);
                 if self.unknown < MAX_UNKNOWN {
                     return (self.wait(), Step::Inspect);
@@ -287,13 +293,9 @@ impl LoadMachine {
         }
     }
 
-    /// The body is about to go out. From here on a transaction of the label may be this load.
-    pub const fn on_sending(&mut self) {
-        self.sent = true;
-    }
-
     /// After a connection that failed; `reached` says whether any byte of the body may have reached a server.
     pub fn on_transport(&mut self, reached: bool) -> Next {
+        self.unclear |= reached;
         if reached { (self.wait(), Step::Inspect) } else { self.resend() }
     }
 
@@ -362,7 +364,7 @@ mod tests {
 
     fn sent(two_phase: TwoPhase) -> LoadMachine {
         let mut machine = machine(two_phase);
-        machine.on_sending();
+        assert_eq!(machine.on_transport(true).1, Step::Inspect);
         machine
     }
 

@@ -184,7 +184,7 @@ async fn redirect(conn: &mut Conn, head: &Head, shared: &Shared, table: &str) ->
     let label = head.header("label").unwrap_or("").to_owned();
     let wait = shared.knob(table, &label, |f| if let Fault::SlowRedirect { ms } = f { Some(*ms) } else { None });
     if let Some(ms) = wait {
-        tokio::time::sleep(Duration::from_millis(ms)).await;
+        shared.clock.sleep(ms).await;
     }
     let form = shared.knob(table, &label, |f| match f {
         Fault::RedirectForm { userinfo, trailing_question, host } => {

@@ -64,7 +64,7 @@ pub enum Fault {
     /// F1: the front end waits before its 307.
     #[serde(rename = "F1")]
     SlowRedirect {
-        /// Milliseconds.
+        /// Milliseconds of the simulator's clock.
         ms: u64,
     },
     /// F2: the form of `Location`.

@@ -424,6 +424,16 @@ impl DorisSim {
         self.shared.purge();
     }
 
+    /// So many transactions of others come and finish in a database.
+    pub fn others_finish(&self, db: &str, count: usize) {
+        let now = self.shared.clock.now_ms();
+        let mut world = lock(&self.shared.world);
+        for i in 0..count {
+            world.finish_foreign(db, &format!("other-{now}-{i}"), now);
+        }
+        world.clean(now);
+    }
+
     /// Whether a database is over its data quota (loads do not begin).
     pub fn set_quota_full(&self, db: &str, full: bool) {
         if let Some(db) = lock(&self.shared.world).dbs.get_mut(db) {

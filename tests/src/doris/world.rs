@@ -145,6 +145,25 @@ impl World {
         self.dbs.get_mut(db).ok_or_else(|| unknown_db(db))
     }
 
+    /// A load of somebody else, into a table that does not matter here, comes and is visible.
+    pub(crate) fn finish_foreign(&mut self, db: &str, label: &str, now: i64) {
+        let id = self.next_id();
+        let Some(db) = self.dbs.get_mut(db) else { return };
+        let begin = Begin {
+            id,
+            label: label.to_owned(),
+            table: "others".into(),
+            table_id: -1,
+            two_phase: false,
+            coordinator: String::new(),
+            timeout_ms: 600_000,
+        };
+        if db.txns.begin(begin, now).is_ok() && db.txns.finish_body(id, Arc::default(), now).is_ok() {
+            db.txns.publish_at(id, now);
+            db.tick(now);
+        }
+    }
+
     /// The body of a load arrived.
     pub(crate) fn finish_body(&mut self, db: &str, id: i64, data: Batch, now: i64) -> Result<TxnState, String> {
         let db = self.db_of(db)?;

@@ -1,9 +1,10 @@
-//! docs/conformance.md and docs/bugs.md are made from the marks above tests, and are never stale.
+//! docs/conformance.md, docs/doris-conformance.md and docs/bugs.md are made from the marks above tests, and are never stale.
 //!
 //! Every line of the matrix (`lines.rs`) and every row of the catalogue of bugs (`bugs.rs`) has a test that names it, or a
 //! reason. `MILLSTREAM_BLESS=1` writes the pages anew.
 
 mod bugs;
+mod doris;
 mod lines;
 mod marks;
 
@@ -13,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::bugs::BUGS;
+use crate::doris::CHECKS;
 use crate::lines::{LINES, Reason};
 use crate::marks::Mark;
 
@@ -96,6 +98,27 @@ fn bugs_page(marks: &[Mark], missing: &mut Vec<String>) -> String {
     page
 }
 
+fn doris_page(marks: &[Mark], missing: &mut Vec<String>) -> String {
+    let mut page = String::from(
+        "# The checks of the Doris client\n\n\
+         Made by `tests/tests/conformance` from the `Conformance:` marks above tests; do not edit. The tests `t01_…` to `t30_…` of \
+         `tests/tests/sink_conformance` put the client and the engine to them, against the simulator, or against the real \
+         cluster that `MILLSTREAM_DORIS_FE` names (with `MILLSTREAM_DORIS_SQL`, `_USER` and `_PASSWORD`): there, what needs a \
+         fault, the clock or the log of the simulator says that it is skipped.\n\n\
+         | check | what must hold | on a real cluster | tests |\n|---|---|---|---|\n",
+    );
+    for check in CHECKS {
+        let tests = tests_of(marks.iter().filter(|mark| mark.lines.iter().any(|id| id == check.id)));
+        let Some(cell) = cell(&tests, reason(doris::NOT_DONE, check.id)) else {
+            missing.push(format!("{} {}", check.id, check.requirement));
+            continue;
+        };
+        writeln!(page, "| {} | {} | {} | {} |", check.id, escaped(check.requirement), check.real, escaped(&cell))
+            .unwrap();
+    }
+    page
+}
+
 fn same_as_file(name: &str, page: &str) -> Result<(), String> {
     let path = root().join("docs").join(name);
     if std::env::var_os("MILLSTREAM_BLESS").is_some() {
@@ -111,8 +134,11 @@ fn same_as_file(name: &str, page: &str) -> Result<(), String> {
 fn every_line_and_every_bug_has_a_test_or_a_reason() {
     let marks = marks::of_repository(&root()).unwrap();
     let mut missing = Vec::new();
-    let pages =
-        [("conformance.md", conformance_page(&marks, &mut missing)), ("bugs.md", bugs_page(&marks, &mut missing))];
+    let pages = [
+        ("conformance.md", conformance_page(&marks, &mut missing)),
+        ("doris-conformance.md", doris_page(&marks, &mut missing)),
+        ("bugs.md", bugs_page(&marks, &mut missing)),
+    ];
     assert!(missing.is_empty(), "neither a test nor a reason:\n{}", missing.join("\n"));
     for (name, page) in pages {
         same_as_file(name, &page).unwrap();
@@ -122,9 +148,10 @@ fn every_line_and_every_bug_has_a_test_or_a_reason() {
 #[test]
 fn every_mark_and_every_reason_names_something() {
     let marks = marks::of_repository(&root()).unwrap();
-    let lines: BTreeSet<&str> = LINES.iter().map(|line| line.id).collect();
+    let ids = || LINES.iter().map(|line| line.id).chain(CHECKS.iter().map(|check| check.id));
+    let lines: BTreeSet<&str> = ids().collect();
     let bugs: BTreeSet<u32> = BUGS.iter().map(|bug| bug.number).collect();
-    assert_eq!((lines.len(), bugs.len()), (LINES.len(), BUGS.len()), "an id stands twice");
+    assert_eq!((lines.len(), bugs.len()), (ids().count(), BUGS.len()), "an id stands twice");
     for mark in &marks {
         for id in &mark.lines {
             assert!(lines.contains(id.as_str()), "{}: {} names {id}, which is no line", mark.file, mark.test);
@@ -133,7 +160,7 @@ fn every_mark_and_every_reason_names_something() {
             assert!(bugs.contains(bug), "{}: {} names bug {bug}, which is no row", mark.file, mark.test);
         }
     }
-    for reason in lines::NOT_DONE {
+    for reason in lines::NOT_DONE.iter().chain(doris::NOT_DONE) {
         assert!(lines.contains(reason.id) && !reason.why.is_empty(), "a reason for {}, which is no line", reason.id);
     }
     for reason in bugs::NOT_TESTED {

@@ -33,7 +33,9 @@ pub(crate) struct SendError {
 impl SendError {
     /// Whether the other side answers, but not in HTTP.
     pub(crate) fn is_other_protocol(&self) -> bool {
-        self.source.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse)
+        // A server that speaks first, as a MySQL port does, may be heard before the request is out: hyper has no name for that.
+        let early = |error: &hyper::Error| error.to_string().contains("unexpected message");
+        self.source.downcast_ref::<hyper::Error>().is_some_and(|error| error.is_parse() || early(error))
     }
 
     pub(crate) fn into_sink_error(self) -> SinkError {

@@ -180,7 +180,6 @@ impl DorisClient {
                     return Ok(machine.on_transport(false));
                 }
             };
-            machine.on_sending();
             // The server gives up first, so that its answer is seen.
             let timeout = self.options.load_timeout.saturating_add(self.options.connect_timeout);
             let reply = match connected.exchange(Method::PUT, &target, headers, load.body.clone(), timeout).await {
