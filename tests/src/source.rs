@@ -22,7 +22,8 @@ pub struct SourceTable {
     pub name: String,
     /// The columns in the table's order.
     pub columns: Vec<SourceColumn>,
-    /// Indexes into `columns` of the primary key's columns, in key order.
+    /// Indexes into `columns` of the key's columns, in key order: the primary key's, or those of the first unique index
+    /// without a nullable column.
     pub key: Vec<usize>,
 }
 
@@ -68,12 +69,14 @@ impl SourceTable {
         if columns.is_empty() {
             return Err(SessionError::new(format!("no table {database}.{name}")));
         }
-        let key = session.sql(&format!(
-            "SELECT column_name FROM information_schema.statistics \
-             WHERE {place} AND index_name = 'PRIMARY' ORDER BY seq_in_index"
+        let keys = session.sql(&format!(
+            "SELECT index_name, column_name FROM information_schema.statistics WHERE {place} AND non_unique = 0 \
+             AND index_name NOT IN (SELECT index_name FROM information_schema.statistics WHERE {place} AND nullable = 'YES') \
+             ORDER BY index_name <> 'PRIMARY', index_name, seq_in_index"
         ))?;
-        let key =
-            key.iter().flatten().filter_map(|key| columns.iter().position(|column| column.name == *key)).collect();
+        let first = keys.first().and_then(|row| row.first());
+        let key = keys.iter().filter(|row| row.first() == first).filter_map(|row| row.get(1));
+        let key = key.filter_map(|key| columns.iter().position(|column| column.name == *key)).collect();
         Ok(Self { database: database.to_owned(), name: name.to_owned(), columns, key })
     }
 

@@ -46,6 +46,8 @@ pub(super) struct MysqlUrl {
     pub(super) user: Option<String>,
     pub(super) password: Option<Password>,
     pub(super) at: HostPort,
+    /// Further hosts, in their order.
+    pub(super) others: Vec<HostPort>,
 }
 
 const MYSQL_FORM: &str = "mysql://user:password@host:3306";
@@ -75,7 +77,20 @@ pub(super) fn mysql_url(text: &str) -> Result<MysqlUrl, String> {
         None => (None, None),
     };
     let password = password.map(|p| decoded(p, "password").map(Password::new)).transpose()?;
-    Ok(MysqlUrl { user: user.filter(|u| !u.is_empty()), password, at: host_port(authority, Some(3306))? })
+    let mut hosts: Vec<HostPort> = Vec::new();
+    for host in authority.split(',') {
+        let host = host_port(host, Some(3306))?;
+        if host.host.contains(',') {
+            return Err("has a comma inside a host: the commas between hosts stand in the URL itself".to_owned());
+        }
+        if hosts.contains(&host) {
+            return Err(format!("names the host {host} twice"));
+        }
+        hosts.push(host);
+    }
+    let mut hosts = hosts.into_iter();
+    let at = hosts.next().ok_or("has no host")?;
+    Ok(MysqlUrl { user: user.filter(|u| !u.is_empty()), password, at, others: hosts.collect() })
 }
 
 /// `http(s)://host[:port]`.
@@ -155,13 +170,21 @@ mod tests {
             assert_eq!(url.user.as_deref(), user, "{text}");
             assert_eq!(url.password.as_ref().map(Password::reveal), password, "{text}");
             assert_eq!(url.at.to_string(), at, "{text}");
+            assert!(url.others.is_empty(), "{text}");
         }
+        let url = mysql_url("mysql://u:p,w@h1,[::1]:3307,10.0.0.1:1/").unwrap();
+        let hosts: Vec<String> = [url.at].iter().chain(&url.others).map(ToString::to_string).collect();
+        assert_eq!(hosts, ["h1:3306", "[::1]:3307", "10.0.0.1:1"]);
+        assert_eq!(url.password.unwrap().reveal(), "p,w");
         for (text, want) in [
             ("postgres://x", "must be of the form"),
             ("mysql://u:secret@h:0", "port"),
             ("mysql://u:secret@h:1/db", "after the port"),
             ("mysql://u:secret@", "no host"),
             ("mysql://u:secret@::1", "brackets"),
+            ("mysql://u:secret@h1,", "no host"),
+            ("mysql://u:secret@h1,h2,h1:3306", "h1:3306 twice"),
+            ("mysql://u:secret@h1%2Ch2", "comma"),
         ] {
             let e = mysql_url(text).unwrap_err();
             assert!(e.contains(want), "{text}: {e}");

@@ -16,10 +16,21 @@ const fn ssl_mode(mode: SslMode) -> millstream_wire::SslMode {
 }
 
 impl Source {
-    /// How to connect to the source.
+    /// Where the source may be, in the order in which hosts are tried.
+    pub fn addresses(&self) -> impl Iterator<Item = Address> {
+        [self.address.clone()].into_iter().chain(self.others.iter().cloned().map(Address::Tcp))
+    }
+
+    /// How to connect to the first host.
     #[must_use]
     pub fn connect_options(&self) -> ConnectOptions {
-        let options = match &self.address {
+        self.connect_options_to(&self.address)
+    }
+
+    /// How to connect to one of [`Self::addresses`].
+    #[must_use]
+    pub fn connect_options_to(&self, address: &Address) -> ConnectOptions {
+        let options = match address {
             Address::Tcp(at) => ConnectOptions::tcp(at.host.as_str(), at.port),
             Address::Socket(path) => ConnectOptions::unix(path.as_path()),
         };

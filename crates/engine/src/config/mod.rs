@@ -59,6 +59,8 @@ pub struct Config {
 pub struct Source {
     /// Where the server listens.
     pub address: Address,
+    /// Further servers of the same GTID history, one of which is used when the first one is away.
+    pub others: Vec<HostPort>,
     /// Login name.
     pub user: String,
     /// Its password; empty for none.

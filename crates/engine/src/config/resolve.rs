@@ -99,6 +99,7 @@ fn name(p: &mut Problems, name: Option<String>) -> String {
 fn source(p: &mut Problems, typed: file::Source, name: &str, mode: SnapshotMode) -> Option<Source> {
     let mut user = typed.user;
     let mut password = typed.password;
+    let mut others = Vec::new();
     let address = match (typed.url_given, typed.socket) {
         (true, Some(_)) => {
             p.push("source.socket", "cannot stand beside source.url: give one of them");
@@ -113,6 +114,7 @@ fn source(p: &mut Problems, typed: file::Source, name: &str, mode: SnapshotMode)
         (true, None) => typed.url.map(|url| {
             merge(p, "source.user", &mut user, url.user);
             merge(p, "source.password", &mut password, url.password);
+            others = url.others;
             Address::Tcp(url.at)
         }),
     };
@@ -159,6 +161,7 @@ fn source(p: &mut Problems, typed: file::Source, name: &str, mode: SnapshotMode)
     }
     Some(Source {
         address: address?,
+        others,
         user,
         password: password.unwrap_or_default(),
         ssl_mode,

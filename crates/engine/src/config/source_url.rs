@@ -37,6 +37,9 @@ impl SourceUrl {
                 .to_owned());
         }
         let url = mysql_url(&expand(text, Context::Url, env)?).map_err(|e| format!("the source's URL {e}"))?;
+        if !url.others.is_empty() {
+            return Err("the source's URL names several hosts; only a pipeline's may, name one here".to_owned());
+        }
         let user = url.user.ok_or("the source's URL has no user: mysql://user:${PASSWORD}@host:3306")?;
         Ok(Self { at: url.at, user, password: url.password })
     }
@@ -78,7 +81,14 @@ mod tests {
             assert_eq!((url.user.as_str(), url.at.to_string().as_str()), (user, at), "{text}");
             assert_eq!(url.password.as_ref().map(Password::reveal), password, "{text}");
         }
-        for text in ["mysql://u:hunter2@db", "mysql://u:${NOPE}@db", "mysql://db", "mysql://u:${PW}@db:0", "${PW}"] {
+        for text in [
+            "mysql://u:hunter2@db",
+            "mysql://u:${NOPE}@db",
+            "mysql://db",
+            "mysql://u:${PW}@db:0",
+            "mysql://u@db,db2",
+            "${PW}",
+        ] {
             let e = SourceUrl::parse(text, &env).unwrap_err();
             assert!(!e.contains("hunter2") && !e.contains("p@ss") && !e.contains("p%40"), "{text}: {e}");
         }

@@ -9,6 +9,7 @@ struct Inner {
     kind: RunErrorKind,
     text: String,
     inside: Option<TxnId>,
+    source_lost: bool,
     source: Option<Box<dyn core::error::Error + Send + Sync>>,
 }
 
@@ -41,7 +42,7 @@ impl RunError {
     }
 
     fn of(kind: RunErrorKind, text: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, text: text.into(), inside: None, source: None }))
+        Self(Box::new(Inner { kind, text: text.into(), inside: None, source_lost: false, source: None }))
     }
 
     /// Notes that this transaction was open and had rows in the output already.
@@ -54,6 +55,18 @@ impl RunError {
     /// The transaction that was open, when this error stopped the run for good.
     pub(super) fn stopped_inside(&self) -> Option<TxnId> {
         self.0.inside.clone().filter(|_| self.0.kind == RunErrorKind::Stopped)
+    }
+
+    /// Notes that the source's current host is the trouble.
+    #[must_use]
+    pub(super) fn source_lost(mut self) -> Self {
+        self.0.source_lost = true;
+        self
+    }
+
+    /// Whether another host of the source may help.
+    pub(super) fn is_source_lost(&self) -> bool {
+        self.0.source_lost
     }
 
     /// Adds the cause.

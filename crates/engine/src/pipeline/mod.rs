@@ -7,6 +7,7 @@ mod driver;
 mod error;
 mod events;
 pub mod hooks;
+mod hosts;
 mod output;
 mod pace;
 mod progress;
@@ -72,7 +73,7 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
     let backend = FileBackend::open(&config.state_dir).map_err(|e| RunError::refused(e.to_string()))?;
     let mut store = Store::new(backend);
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
-    let mut carried = start::Carried::default();
+    let mut carried = start::Carried::new(&config.source);
     // The transaction that cannot be followed, and why.
     let mut barrier: Option<(TxnId, RunError)> = None;
     loop {
@@ -104,6 +105,9 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
         };
         if *stop.borrow() {
             return Err(error.for_good());
+        }
+        if error.is_source_lost() {
+            carried.hosts.next();
         }
         if began.elapsed() > Duration::from_secs(60) {
             backoff.reset();

@@ -1,6 +1,6 @@
 //! Asks the server for the weights of key text, over a connection of its own.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millstream_doris_sink::retry::Backoff;
 use millstream_wire::{ConnectOptions, Connection, Value};
@@ -37,10 +37,17 @@ impl Drop for Weigher {
 
 impl Weigher {
     /// It connects when it is asked first.
-    pub(super) fn start(connect: ConnectOptions, server_uuid: String, collations: Collations, hooks: Hooks) -> Self {
+    /// After `patience` without an answer it gives up (`None`: never).
+    pub(super) fn start(
+        connect: ConnectOptions,
+        server_uuid: String,
+        collations: Collations,
+        hooks: Hooks,
+        patience: Option<Duration>,
+    ) -> Self {
         let (questions, asked) = mpsc::channel(1);
         let (answered, answers) = mpsc::channel(1);
-        let asker = Asker { connect, server_uuid, collations, connection: None, hooks };
+        let asker = Asker { connect, server_uuid, collations, connection: None, hooks, patience };
         Self { questions, answers, busy: false, task: tokio::spawn(asker.work(asked, answered)) }
     }
 
@@ -74,6 +81,7 @@ struct Asker {
     collations: Collations,
     connection: Option<Connection>,
     hooks: Hooks,
+    patience: Option<Duration>,
 }
 
 impl Asker {
@@ -89,15 +97,18 @@ impl Asker {
     async fn answers(&mut self, questions: Vec<Question>) -> Answers {
         let mut answers: Vec<Box<[u8]>> = Vec::with_capacity(questions.len());
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
+        let mut away_since = None;
         while let Some(rest) = questions.get(answers.len()..).filter(|rest| !rest.is_empty()) {
             match self.some(batch(rest)).await {
                 Ok(mut some) => {
                     backoff.reset();
+                    away_since = None;
                     answers.append(&mut some);
                 }
                 Err(failure) => {
                     self.connection = None;
-                    if !failure.may_pass() {
+                    let away = away_since.get_or_insert_with(Instant::now).elapsed();
+                    if !failure.may_pass() || self.patience.is_some_and(|patience| away > patience) {
                         return Err(failure);
                     }
                     tracing::warn!(reason = %failure, "the weights of keys are asked again");

@@ -13,7 +13,7 @@ use core::fmt;
 use millstream_wire::statements::{Ask, statement};
 use millstream_wire::{Connection, Error};
 
-use crate::config::{Config, NameCase, Sink, Target};
+use crate::config::{Address, Config, NameCase, Sink, Target};
 use crate::schema::catalog::{self, Catalog};
 use crate::snapshot::sql::{condition, quoted};
 use facts::Facts;
@@ -98,28 +98,49 @@ struct Plan {
     target: Target,
 }
 
-async fn source(config: &Config, found: &mut Findings) -> Option<Catalog> {
-    let source = &config.source;
-    let mut connection = match Connection::connect(&source.connect_options()).await {
-        Ok(connection) => connection,
-        Err(e) => {
-            found.problems.push(unreachable(config, &e));
-            return None;
-        }
-    };
-    match examine(config, &mut connection, found).await {
-        Ok(catalog) => {
-            connection.close().await;
-            catalog
-        }
-        Err(e) => {
-            found.problems.push(format!("the source {} answered with an error: {}", source.address, chain(&e)));
-            None
-        }
-    }
+/// Looks at a server that a running pipeline is about to go on from: what it logs, what the user may do there, its tables.
+///
+/// # Errors
+/// The outer one is the connection's; the inner one is every problem that was found.
+pub(crate) async fn another_server(config: &Config, connection: &mut Connection) -> Result<Result<(), Refused>, Error> {
+    let mut found = Findings::default();
+    let _: Option<Catalog> = examine(config, &config.source.address, connection, &mut found).await?;
+    Ok(if found.problems.is_empty() { Ok(()) } else { Err(Refused { problems: found.problems }) })
 }
 
-async fn examine(config: &Config, connection: &mut Connection, found: &mut Findings) -> Result<Option<Catalog>, Error> {
+/// Examines the first host that can be reached.
+async fn source(config: &Config, found: &mut Findings) -> Option<Catalog> {
+    let mut unreached = Vec::new();
+    for address in config.source.addresses() {
+        let mut connection = match Connection::connect(&config.source.connect_options_to(&address)).await {
+            Ok(connection) => connection,
+            Err(e) => {
+                unreached.push(unreachable(&address, &e));
+                continue;
+            }
+        };
+        found.warnings.append(&mut unreached);
+        return match examine(config, &address, &mut connection, found).await {
+            Ok(catalog) => {
+                connection.close().await;
+                catalog
+            }
+            Err(e) => {
+                found.problems.push(format!("the source {address} answered with an error: {}", chain(&e)));
+                None
+            }
+        };
+    }
+    found.problems.append(&mut unreached);
+    None
+}
+
+async fn examine(
+    config: &Config,
+    address: &Address,
+    connection: &mut Connection,
+    found: &mut Findings,
+) -> Result<Option<Catalog>, Error> {
     let mut facts = Facts::read(connection).await?;
     if let Some(problem) = facts.wrong_server() {
         found.problems.push(problem);
@@ -153,7 +174,7 @@ async fn examine(config: &Config, connection: &mut Connection, found: &mut Findi
     found.lines.push(format!(
         "source   MySQL {} at {}, server_uuid {}, binlog_row_metadata {}, TLS {}",
         facts.version,
-        config.source.address,
+        address,
         facts.setting("server_uuid"),
         facts.setting("binlog_row_metadata"),
         if connection.tls() { "on" } else { "off" },
@@ -257,8 +278,7 @@ async fn account(connection: &mut Connection) -> Result<String, Error> {
     Ok(format!("'{}'@'{}'", escaped(user), escaped(host)))
 }
 
-fn unreachable(config: &Config, e: &Error) -> String {
-    let address = &config.source.address;
+fn unreachable(address: &Address, e: &Error) -> String {
     let hint = if e.is_auth() {
         "; check the user and the password in source.url"
     } else if e.is_tls() {

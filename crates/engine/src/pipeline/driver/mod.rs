@@ -70,6 +70,8 @@ pub(super) struct Limits {
     pub(super) chunk_bytes: usize,
     /// Greatest age of an epoch.
     pub(super) interval: Duration,
+    /// How long the source may be away before another of its hosts is tried; `None`: there is no other.
+    pub(super) away: Option<Duration>,
 }
 
 pub(super) struct Driver<'r, B> {
@@ -92,6 +94,8 @@ pub(super) struct Driver<'r, B> {
 pub(super) struct LoopState {
     source: Option<SourceReader>,
     reconnect_at: Option<Instant>,
+    /// Since when nothing has come.
+    lost_at: Option<Instant>,
     backoff: Backoff,
     /// Events of the current batch that are not judged yet; the batch keeps their share of the budget.
     backlog: VecDeque<Bytes>,
@@ -126,6 +130,7 @@ impl LoopState {
         Self {
             source: None,
             reconnect_at: Some(now),
+            lost_at: None,
             backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(30)),
             backlog: VecDeque::new(),
             batch: None,
@@ -270,6 +275,7 @@ impl<B: Backend> Driver<'_, B> {
         match answers {
             Ok(answers) => self.core.weights.answered(answers),
             Err(failure @ Failure::OtherServer(_)) => return Err(RunError::away(failure.to_string())),
+            Err(failure) if failure.may_pass() => return Err(RunError::away(failure.to_string()).source_lost()),
             Err(failure) => {
                 return Err(RunError::stopped(format!(
                     "the weights of keys, by which text is ordered, cannot be had: {failure}"
@@ -283,6 +289,7 @@ impl<B: Backend> Driver<'_, B> {
         match batch {
             Some(Ok(mut batch)) => {
                 self.loop_state.backoff.reset();
+                self.loop_state.lost_at = None;
                 self.loop_state.backlog.extend(core::mem::take(&mut batch.events));
                 self.loop_state.batch = Some(batch);
                 Ok(())
@@ -306,6 +313,9 @@ impl<B: Backend> Driver<'_, B> {
             return Err(RunError::away(format!("the source does not list what it sent: {e}")).because(e));
         }
         if e.is_position_lost() {
+            if self.limits.away.is_some() {
+                return Err(RunError::away(format!("the source has purged binlogs that are needed: {e}")).source_lost());
+            }
             let missing = super::start::missing_set(&self.plan, self.core.merge.judged()).await;
             return Err(RunError::stopped(format!(
                 "the source has purged binlogs that this pipeline still needs (missing transactions: {}); begin again with \
@@ -354,7 +364,9 @@ impl<B: Backend> Driver<'_, B> {
             retry_in_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
             "the source is away"
         );
-        self.loop_state.reconnect_at = Instant::now().checked_add(pause);
+        let now = Instant::now();
+        self.loop_state.lost_at.get_or_insert(now);
+        self.loop_state.reconnect_at = now.checked_add(pause);
     }
 
     fn ticked(&mut self) -> Result<(), RunError> {
@@ -365,6 +377,11 @@ impl<B: Backend> Driver<'_, B> {
             self.loop_state.reconnect_at = None;
             let judged = self.core.merge.judged().clone();
             self.loop_state.source = Some(SourceReader::open(self.plan.clone(), judged, self.limits.packets));
+        }
+        if let (Some(since), Some(limit)) = (self.loop_state.lost_at, self.limits.away)
+            && now.duration_since(since) > limit
+        {
+            return Err(RunError::away("the source is away: trying its next host").source_lost());
         }
         if *self.stop.borrow() && self.loop_state.stop_seen.is_none() {
             tracing::info!("stopping: finishing the epoch");

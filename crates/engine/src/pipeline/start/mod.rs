@@ -8,18 +8,17 @@ mod targets;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use millstream_doris_sink::client::DorisClient;
-use millstream_wire::Connection;
 use tokio::sync::watch;
 
-pub(super) use source::missing_set;
+pub(super) use source::{away, missing_set};
 
 use bounds::check_bounds;
 use poisoned::Poisoned;
 use recover::recover;
-use source::{SourceFacts, away, check_xa, descends, first_position, source_facts, unread, wait_until_listed};
+use source::{SourceFacts, Unfit, check_xa, descends, first_position, source_facts, unread, wait_until_listed};
 use targets::{groups_and_outputs, prepare_targets, tables, targets};
 
 use super::RunOptions;
@@ -27,6 +26,7 @@ use super::driver::{Driver, Goal, Limits, LoopState, stream_decoder};
 use super::error::RunError;
 use super::events::{Captured, Core, Group, Wanted};
 use super::hooks::Hooks;
+use super::hosts::{FAILOVER_AFTER, Hosts};
 use super::pace::Paces;
 use super::progress::Progress;
 use super::report::{Quarantined, Report};
@@ -39,6 +39,7 @@ use crate::config::{self, Config, NameCase, SnapshotMode, TablePatterns, Until};
 use crate::delivery::{Coordinate, Delivery, Passed, TargetNo, TargetState, TxnId, resume};
 use crate::key::Collations;
 use crate::merge::{KeyRange, Merge};
+use crate::preflight;
 use crate::snapshot::reader;
 use crate::stream::StreamPlan;
 
@@ -69,14 +70,21 @@ fn new_uuid() -> Result<String, RunError> {
 }
 
 /// What one attempt leaves to the next.
-#[derive(Default)]
 pub(super) struct Carried {
+    /// Which host of the source is used.
+    pub(super) hosts: Hosts,
     /// Where the run ends, once that is known.
     goal: Option<Goal>,
     /// What was counted so far.
     pub(super) total: Report,
     /// How fast targets are loaded.
     paces: Paces,
+}
+
+impl Carried {
+    pub(super) fn new(source: &config::Source) -> Self {
+        Self { hosts: Hosts::new(source), goal: None, total: Report::default(), paces: Paces::default() }
+    }
 }
 
 /// One attempt: from the last durable record to the goal, a stop, transaction `barrier`, or an error.
@@ -88,9 +96,8 @@ pub(super) async fn attempt<B: Backend>(
     stop: watch::Receiver<bool>,
     barrier: Option<TxnId>,
 ) -> Result<(), RunError> {
-    // A peer that is gone without a word must not hold a reader for ever; the stream has its own rule.
-    let connect = config.source.connect_options().read_timeout(Some(Duration::from_secs(300)));
-    let mut control = Connection::connect(&connect).await.map_err(away)?;
+    let hosts = &mut carried.hosts;
+    let (mut control, connect) = hosts.connect().await?;
     reader::session_setup(&mut control).await.map_err(unread)?;
     let mut facts = source_facts(&mut control).await?;
     let fence = reader::high_watermark(&mut control).await.map_err(unread)?;
@@ -116,6 +123,13 @@ pub(super) async fn attempt<B: Backend>(
             state.name,
             config.name
         )));
+    }
+    if state.source.as_ref().is_some_and(|s| s.server_uuid != facts.server_uuid) {
+        tracing::warn!(host = %hosts, server_uuid = facts.server_uuid, "the source is another server now");
+        // A setting or a right that it lacks must not lose what the server before it would have sent.
+        if let Err(problems) = preflight::another_server(config, &mut control).await.map_err(away)? {
+            return Err(hosts.refuse(RunError::stopped(problems.to_string())));
+        }
     }
     let doris = doris_client(config)?;
     let tables = tables(config, &mut control, &facts, &state).await?;
@@ -158,7 +172,11 @@ pub(super) async fn attempt<B: Backend>(
         )
     } else {
         wait_until_listed(&mut control, &state, &recovered, &mut facts).await?;
-        descends(&state, &recovered, &facts)?;
+        match descends(&state, &recovered, &facts) {
+            Ok(()) => hosts.accept(),
+            Err(Unfit::Behind(e)) => return Err(hosts.wait_for(e)),
+            Err(Unfit::Other(e)) => return Err(hosts.refuse(e)),
+        }
         let known = state.source.clone().filter(|s| s.server_uuid == facts.server_uuid);
         let source = known.unwrap_or_else(|| SourceState {
             server_uuid: facts.server_uuid.clone(),
@@ -196,6 +214,11 @@ pub(super) async fn attempt<B: Backend>(
     store.set_source(era, &source, &stream)?;
 
     let goal = goal_of(config, options, &mut carried.goal, &facts);
+    if matches!(goal, Goal::Position(_)) && !hosts.is_first_server(&facts.server_uuid) {
+        return Err(RunError::stopped(format!(
+            "the source is {hosts} now, where the position given by --until means nothing: name a GTID set"
+        )));
+    }
     let collations = Collations::read(&mut control, tables.iter().map(|t| &*t.schema)).await.map_err(away)?;
     check_bounds(&mut control, &tables, &targets, &recovered, &collations).await?;
     let prepared = state.record.as_ref().map_or_else(BTreeSet::new, |r| r.prepared.clone());
@@ -224,7 +247,7 @@ pub(super) async fn attempt<B: Backend>(
     }
     let wanted = Box::new(Patterns { patterns: config.source.tables.clone(), case: facts.case });
     let delivery = Delivery::new(era, epoch);
-    let limits = limits(config);
+    let limits = Limits { away: hosts.are_several().then_some(FAILOVER_AFTER), ..limits(config) };
     let weights = Weights::new(limits.weights);
     let mut core =
         Core::new(stream_decoder(), captured, merge, delivery, outputs, prepared, stream, wanted, facts.case, weights);
@@ -246,7 +269,7 @@ pub(super) async fn attempt<B: Backend>(
         store,
         era,
         workers: Workers::start(workers, &connect, &plan.server_uuid, &options.hooks, options.rules()),
-        weigher: Weigher::start(connect, plan.server_uuid.clone(), collations, options.hooks.clone()),
+        weigher: Weigher::start(connect, plan.server_uuid.clone(), collations, options.hooks.clone(), limits.away),
         hooks: options.hooks.clone(),
         plan,
         limits,
@@ -280,6 +303,7 @@ fn limits(config: &Config) -> Limits {
         chunk_rows: config.snapshot.chunk_rows,
         chunk_bytes: chunk,
         interval: config.sink.flush().interval,
+        away: None,
     }
 }
 

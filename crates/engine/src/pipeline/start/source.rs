@@ -28,7 +28,7 @@ pub(super) fn unread(e: ReadError) -> RunError {
     RunError::stopped(format!("the source refuses: {e}")).because(e)
 }
 
-pub(super) fn away(e: millstream_wire::Error) -> RunError {
+pub(in crate::pipeline) fn away(e: millstream_wire::Error) -> RunError {
     if e.is_retryable() || e.is_transport() {
         return RunError::away(format!("the source is away: {e}")).because(e);
     }
@@ -122,7 +122,11 @@ pub(super) async fn first_position(
 const LISTED_TRIES: u32 = 100;
 const LISTED_PAUSE: Duration = Duration::from_millis(100);
 
-/// A transaction is sent before it is listed: what was judged just before a crash may not be listed yet.
+/// The same for another server, as long as nothing comes.
+const APPLIED_TRIES: u32 = 30;
+
+/// A transaction is sent before it is listed: what was judged just before a crash may not be listed yet. Another server may
+/// still be applying what it got from the one before it.
 pub(super) async fn wait_until_listed(
     connection: &mut Connection,
     state: &StoredState,
@@ -130,12 +134,15 @@ pub(super) async fn wait_until_listed(
     facts: &mut SourceFacts,
 ) -> Result<(), RunError> {
     let same = state.source.as_ref().is_some_and(|s| s.server_uuid == facts.server_uuid);
-    for _ in 0..LISTED_TRIES {
-        if !same || lacking(state, recovered, facts).is_empty() {
-            break;
-        }
+    let tries = if same { LISTED_TRIES } else { APPLIED_TRIES };
+    let mut lacks = lacking(state, recovered, facts);
+    let mut left = tries;
+    while !lacks.is_empty() && left > 0 {
         tokio::time::sleep(LISTED_PAUSE).await;
         *facts = source_facts(connection).await?;
+        let now = lacking(state, recovered, facts);
+        left = if now == lacks || same { left.saturating_sub(1) } else { tries };
+        lacks = now;
     }
     Ok(())
 }
@@ -148,14 +155,29 @@ fn places<'a>(
     recovered.values().filter_map(|t| t.ahead.as_ref()).chain([&state.stream])
 }
 
-/// What was judged and the source does not list.
-fn lacking(state: &StoredState, recovered: &BTreeMap<TargetNo, TargetState>, facts: &SourceFacts) -> GtidSet {
+/// Everything that was judged, by any target.
+fn judged(state: &StoredState, recovered: &BTreeMap<TargetNo, TargetState>) -> GtidSet {
     let mut judged = GtidSet::new();
     for place in places(state, recovered) {
         judged.union(place.passed.gtids().unwrap_or(&GtidSet::new()));
     }
+    judged
+}
+
+/// What was judged and the source does not list.
+fn lacking(state: &StoredState, recovered: &BTreeMap<TargetNo, TargetState>, facts: &SourceFacts) -> GtidSet {
+    let mut judged = judged(state, recovered);
     judged.subtract(&facts.executed);
     judged
+}
+
+/// Why a server cannot be followed.
+#[derive(Debug)]
+pub(super) enum Unfit {
+    /// It has nothing that was not judged, and lacks some that was: it may still get it.
+    Behind(RunError),
+    /// It has another history, or has purged what is needed.
+    Other(RunError),
 }
 
 /// The source must hold what was judged, and must not have purged what was not.
@@ -163,22 +185,24 @@ pub(super) fn descends(
     state: &StoredState,
     recovered: &BTreeMap<TargetNo, TargetState>,
     facts: &SourceFacts,
-) -> Result<(), RunError> {
+) -> Result<(), Unfit> {
     let ahead = lacking(state, recovered, facts);
     if !ahead.is_empty() {
-        return Err(RunError::stopped(format!(
+        let e = RunError::stopped(format!(
             "the source lacks transactions that were replicated already ({ahead}): it is not the server this pipeline came \
              from, or it lost them. Point source.url at the right server, or begin again with a new state directory"
-        )));
+        ));
+        let behind = judged(state, recovered).is_superset(&facts.executed);
+        return Err(if behind { Unfit::Behind(e) } else { Unfit::Other(e) });
     }
     let least = smallest(places(state, recovered)).unwrap_or_default();
     let mut missing = facts.purged.clone();
     missing.subtract(least.gtids().unwrap_or(&GtidSet::new()));
     if !missing.is_empty() {
-        return Err(RunError::stopped(format!(
+        return Err(Unfit::Other(RunError::stopped(format!(
             "the source has purged binlogs that this pipeline still needs (missing transactions: {missing}); begin again with \
              a new state directory and on_existing = \"truncate\", and keep binlogs longer (binlog_expire_logs_seconds)"
-        )));
+        ))));
     }
     Ok(())
 }
