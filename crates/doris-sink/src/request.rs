@@ -76,6 +76,8 @@ pub struct LoadRequest<'a> {
     pub label: Label,
     /// [`TargetTable::columns_header`](crate::table::TargetTable::columns_header).
     pub columns: &'a str,
+    /// The load has some columns alone; the others stay as they are, and every key must have a row.
+    pub partial: bool,
     /// One phase or two.
     pub two_phase: TwoPhase,
     /// How long the server lets the load live before it is PRECOMMITTED. Whole seconds, at least 1, at most 259200.
@@ -115,6 +117,13 @@ impl LoadRequest<'_> {
             ("group_commit", "off_mode"),
         ] {
             headers.insert(HeaderName::from_static(name), value(name, text)?);
+        }
+        if self.partial {
+            headers.insert(HeaderName::from_static("partial_columns"), HeaderValue::from_static("true"));
+            // A row that is not there must not come to be with NULL in the columns that nobody gave. Before this header,
+            // strict mode said the same.
+            headers
+                .insert(HeaderName::from_static("partial_update_new_key_behavior"), HeaderValue::from_static("ERROR"));
         }
         if self.two_phase == TwoPhase::Yes {
             headers.insert(HeaderName::from_static("two_phase_commit"), HeaderValue::from_static("true"));
@@ -210,6 +219,7 @@ mod tests {
             table: "orders-1",
             label: Label::new(1, 2, 3, 4, 5).unwrap(),
             columns: "`id`,`größe`",
+            partial: false,
             two_phase,
             timeout: Duration::from_secs(600),
         }
@@ -252,6 +262,11 @@ mod tests {
         let back = load.backend_headers(&credentials, 4711).unwrap();
         assert_eq!(listed(&back), with(&["content-length: 4711"]));
         assert!(!request(TwoPhase::No).backend_headers(&credentials, 1).unwrap().contains_key("two_phase_commit"));
+        let some = LoadRequest { partial: true, ..load }.backend_headers(&credentials, 1).unwrap();
+        assert_eq!(
+            (&some["partial_columns"], &some["partial_update_new_key_behavior"]),
+            (&"true".parse().unwrap(), &"ERROR".parse().unwrap())
+        );
         let bad = LoadRequest { columns: "`a\nb`", ..load };
         assert_eq!(bad.backend_headers(&credentials, 1).unwrap_err(), BadHeader("columns"));
     }

@@ -301,6 +301,16 @@ impl TargetTable {
         names.join(",")
     }
 
+    /// [`columns_header`](Self::columns_header) of a load that has the key and the source columns of these ordinals alone.
+    #[must_use]
+    pub fn some_columns_header(&self, ordinals: &[usize]) -> String {
+        let here = |column: &&TargetColumn| matches!(column.source, Source::Column(i) if ordinals.contains(&i));
+        let rest = self.columns.iter().skip(self.key_columns).filter(here);
+        let mut names: Vec<String> = self.keys().chain(rest).map(|column| quote_name(&column.name)).collect();
+        names.extend([DELETE_SIGN, SEQUENCE_COL].map(quote_name));
+        names.join(",")
+    }
+
     /// `CREATE TABLE IF NOT EXISTS` for this table. `None` leaves the number of replicas to Doris (3) and the number of
     /// buckets to `BUCKETS AUTO`.
     #[must_use]

@@ -44,7 +44,16 @@ fn options(fe: &Server) -> ClientOptions {
 const BODY: &[u8] = b"{\"id\":1}\n{\"id\":2}\n";
 
 async fn load_body(client: &DorisClient, body: Bytes, rows: u64, two_phase: TwoPhase) -> Result<Loaded, SinkError> {
-    let load = Load { database: "ods", table: "orders", label: label(), columns: "`id`", body, rows, two_phase };
+    let load = Load {
+        database: "ods",
+        table: "orders",
+        label: label(),
+        columns: "`id`",
+        partial: false,
+        body,
+        rows,
+        two_phase,
+    };
     client.load(&load).await
 }
 

@@ -235,7 +235,7 @@ impl Run {
             coordinate.partial.as_ref().map(|p| p.rows)
         );
         let end = LoadEnd { coordinate, done };
-        self.delivery.seal(id, label.clone(), Sealed { mode, seq, rows: rows.len() as u64, end });
+        self.delivery.seal(id, label.clone(), Sealed { mode, seq, rows: rows.len() as u64, end, more: false });
         self.uploads.push(Upload { id, label, rows, txn: None });
     }
 

@@ -121,6 +121,7 @@ impl Target {
             table,
             label,
             columns: &columns,
+            partial: false,
             body: body.bytes.clone(),
             rows: body.rows,
             two_phase: two,

@@ -399,6 +399,7 @@ async fn t20_filtered_rows_fail_the_load_and_leave_nothing() {
         table: "log",
         label: label(1),
         columns: &columns,
+        partial: false,
         body,
         rows: 1,
         two_phase: TwoPhase::Yes,

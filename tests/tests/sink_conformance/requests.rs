@@ -111,6 +111,7 @@ async fn t03_one_framing_no_empty_loads() {
         table: "log",
         label: label(1),
         columns: &columns,
+        partial: false,
         body: Bytes::new(),
         rows: 0,
         two_phase: TwoPhase::Yes,

@@ -34,6 +34,8 @@ pub struct Load<'a> {
     pub label: Label,
     /// [`TargetTable::columns_header`](crate::table::TargetTable::columns_header).
     pub columns: &'a str,
+    /// See [`LoadRequest::partial`].
+    pub partial: bool,
     /// Lines of JSON; never empty.
     pub body: Bytes,
     /// How many.
@@ -144,6 +146,7 @@ impl DorisClient {
             table: load.table,
             label: load.label,
             columns: load.columns,
+            partial: load.partial,
             two_phase: load.two_phase,
             timeout: self.options.load_timeout,
         };

@@ -5,6 +5,8 @@ use core::fmt;
 pub(crate) enum Fault {
     /// The row image lacks the column.
     Absent,
+    /// Changed in part after it was deleted.
+    Deleted,
     /// NULL where the column must not be.
     Null,
     /// Bytes that are no text of the column's character set.
@@ -29,6 +31,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Absent => f.write_str("the row image lacks the column; set binlog_row_image = FULL"),
+            Self::Deleted => {
+                f.write_str("the row is changed in part (binlog_row_image is not FULL) after it was deleted")
+            }
             Self::Null => f.write_str("the value is NULL, which the target column does not allow"),
             Self::BadText => f.write_str("the bytes are no text in the column's character set"),
             Self::UnknownCharset => f.write_str("the column's character set cannot be decoded"),

@@ -21,6 +21,16 @@ pub struct KeySpan {
     pub end: usize,
 }
 
+/// What a line of an upsert target holds of its row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "a batch must handle both")]
+pub enum Extent {
+    /// Every column; a delete always counts as this.
+    Whole,
+    /// The key, and the columns of these ordinals (ascending, none of the key): the others stay as they are.
+    Some(Box<[usize]>),
+}
+
 impl KeySpan {
     /// As a range of the buffer.
     #[must_use]
@@ -103,6 +113,12 @@ impl RowEncoder {
         }
     }
 
+    /// Why a row that is changed in part cannot be.
+    #[cold]
+    pub(crate) fn deleted<'a>(&self, values: impl Iterator<Item = (usize, ColumnValue<'a>)>) -> EncodeError {
+        EncodeError::new(&self.table, "", self.key_text(values), Fault::Deleted)
+    }
+
     /// Appends one line for the row `values`, (ordinal, value) in ordinal order and without gaps, to `out`.
     ///
     /// For an upsert target an [`Op::Delete`] sets the delete sign; the row's other columns are written too, as Doris
@@ -131,6 +147,90 @@ impl RowEncoder {
             let column = self.names.get(ordinal).map_or("", String::as_str);
             EncodeError::new(&self.table, column, self.key_text(again), fault)
         })
+    }
+
+    /// As [`encode`](Self::encode), for rows that may lack columns: an upsert target takes a row with its key and some columns
+    /// as a change of these alone, and deletes by the key. (What a delete lacks is filled with what the column's type allows:
+    /// nobody sees it.)
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode); an append target takes whole rows alone, and the key must be there.
+    pub fn encode_present<'a>(
+        &mut self,
+        values: impl IntoIterator<Item = (usize, ColumnValue<'a>), IntoIter: Clone>,
+        meta: &RowMeta<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(KeySpan, Extent), EncodeError> {
+        let values = values.into_iter();
+        if self.mode == Mode::Append {
+            return self.encode(values, meta, out).map(|span| (span, Extent::Whole));
+        }
+        let start = out.len();
+        let mut scratch = core::mem::take(&mut self.scratch);
+        let written = match self.upsert(values.clone(), meta, out, &mut scratch) {
+            Err((_, Fault::Absent)) => {
+                out.truncate(start);
+                let present: Vec<(usize, ColumnValue<'a>)> = values.clone().collect();
+                self.some(&present, meta, out, &mut scratch)
+            }
+            written => written.map(|span| (span, Extent::Whole)),
+        };
+        self.scratch = scratch;
+        written.map_err(|(ordinal, fault)| {
+            out.truncate(start);
+            let column = self.names.get(ordinal).map_or("", String::as_str);
+            EncodeError::new(&self.table, column, self.key_text(values), fault)
+        })
+    }
+
+    /// The key, then what is there.
+    fn some(
+        &self,
+        present: &[(usize, ColumnValue<'_>)],
+        meta: &RowMeta<'_>,
+        out: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(KeySpan, Extent), (usize, Fault)> {
+        let delete = meta.op == Op::Delete;
+        let value_of = |ordinal: usize| present.iter().find(|(i, _)| *i == ordinal).map(|(_, value)| *value);
+        out.push(b'{');
+        let start = out.len();
+        for (part, &ordinal) in self.key.iter().enumerate() {
+            let (Some(plan), Some(value)) = (self.columns.get(ordinal), value_of(ordinal)) else {
+                return Err((ordinal, Fault::Absent));
+            };
+            if part > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(&plan.label);
+            plan.value.write(out, scratch, value).map_err(|fault| (ordinal, fault))?;
+        }
+        let span = KeySpan { start, end: out.len() };
+        let mut columns = Vec::new();
+        for (ordinal, plan) in self.columns.iter().enumerate().filter(|(i, _)| !self.key.contains(i)) {
+            let value = value_of(ordinal);
+            if value.is_none() && !delete {
+                continue;
+            }
+            columns.push(ordinal);
+            out.push(b',');
+            out.extend_from_slice(&plan.label);
+            match value {
+                Some(value) => plan.value.write(out, scratch, value).map_err(|fault| (ordinal, fault))?,
+                None => plan.value.write_anything(out),
+            }
+        }
+        self.hidden(meta, out);
+        Ok((span, if delete { Extent::Whole } else { Extent::Some(columns.into()) }))
+    }
+
+    /// The hidden columns and the end of the line.
+    fn hidden(&self, meta: &RowMeta<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.delete_label);
+        out.push(if meta.op == Op::Delete { b'1' } else { b'0' });
+        out.extend_from_slice(&self.sequence_label);
+        out.extend_from_slice(itoa::Buffer::new().format(meta.seq).as_bytes());
+        out.extend_from_slice(b"}\n");
     }
 
     fn upsert<'a>(
@@ -182,11 +282,7 @@ impl RowEncoder {
             }
             span.end = out.len();
         }
-        out.extend_from_slice(&self.delete_label);
-        out.push(if meta.op == Op::Delete { b'1' } else { b'0' });
-        out.extend_from_slice(&self.sequence_label);
-        out.extend_from_slice(itoa::Buffer::new().format(meta.seq).as_bytes());
-        out.extend_from_slice(b"}\n");
+        self.hidden(meta, out);
         Ok(span)
     }
 

@@ -9,7 +9,7 @@ mod temporal;
 mod value;
 
 pub use error::EncodeError;
-pub use json::{KeySpan, RowEncoder};
+pub use json::{Extent, KeySpan, RowEncoder};
 
 pub(crate) use json::key_text;
 

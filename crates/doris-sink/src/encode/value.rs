@@ -244,6 +244,19 @@ impl ValuePlan {
         }
     }
 
+    /// A value that the column takes, whatever it is: of a row that is deleted.
+    pub(crate) fn write_anything(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(match &self.kind {
+            _ if self.nullable => b"null".as_slice(),
+            Kind::Int { quoted: false } | Kind::Bit { quoted: false } | Kind::Year | Kind::Float | Kind::Double => b"0",
+            Kind::Int { .. } | Kind::Bit { .. } | Kind::Decimal => b"\"0\"",
+            Kind::Date => b"\"1970-01-01\"",
+            Kind::DateTime { .. } | Kind::Timestamp { .. } => b"\"1970-01-01 00:00:00\"",
+            Kind::Time { .. } => b"\"00:00:00\"",
+            _ => b"\"\"",
+        });
+    }
+
     fn write_null(&self, out: &mut Vec<u8>) -> Result<(), Fault> {
         if !self.nullable {
             return Err(Fault::Null);

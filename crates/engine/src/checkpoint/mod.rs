@@ -325,6 +325,7 @@ mod tests {
                 rows: 2,
                 mode: TableMode::Append,
                 end: LoadEnd { coordinate: Coordinate::default(), done: Vec::new() },
+                more: false,
             }],
             output_bytes: None,
             prepared: Default::default(),

@@ -4,6 +4,7 @@ use millstream_binlog::{Charset, Column, ColumnType, TableSchema};
 use serde::{Deserialize, Serialize};
 
 use super::{StoreError, StoredTable};
+use crate::schema::default::ColumnDefault;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredSchema {
@@ -14,6 +15,8 @@ pub(super) struct StoredSchema {
     /// The unique index that is the key; missing: the primary key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     index: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    defaults: Vec<ColumnDefault>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -92,7 +95,7 @@ mirror! {
     OldTime { fsp }, OldDateTime { fsp }, OldTimestamp { fsp }, Compressed { length_bytes }, Uuid {}, Inet4 {}, Inet6 {},
 }
 
-pub(super) fn to_stored(StoredTable { schema, index }: &StoredTable) -> StoredSchema {
+pub(super) fn to_stored(StoredTable { schema, index, defaults }: &StoredTable) -> StoredSchema {
     let column = |c: &Column| StoredColumn {
         name: c.name.clone(),
         ty: type_to_stored(&c.ty),
@@ -105,6 +108,7 @@ pub(super) fn to_stored(StoredTable { schema, index }: &StoredTable) -> StoredSc
         columns: schema.columns.iter().map(column).collect(),
         key: schema.key.clone(),
         index: index.clone(),
+        defaults: defaults.clone(),
     }
 }
 
@@ -122,5 +126,5 @@ pub(super) fn from_stored(stored: StoredSchema, key: &str) -> Result<StoredTable
         columns: stored.columns.into_iter().map(column).collect::<Result<_, _>>()?,
         key: stored.key,
     };
-    Ok(StoredTable { schema, index: stored.index })
+    Ok(StoredTable { schema, index: stored.index, defaults: stored.defaults })
 }

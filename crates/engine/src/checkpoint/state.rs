@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{RECORD, StoreError, decode, encode, schema};
 use crate::delivery::{Coordinate, EpochRecord, TableMode, TargetNo, TargetState};
+use crate::schema::default::ColumnDefault;
 
 pub(super) const FORMAT: &str = "format";
 pub(super) const PIPELINE: &str = "pipeline";
@@ -42,6 +43,8 @@ pub struct StoredTable {
     pub schema: TableSchema,
     /// The unique index by which rows are matched, for a table without a primary key.
     pub index: Option<String>,
+    /// Each column's default; empty in the state of an earlier version.
+    pub defaults: Vec<ColumnDefault>,
 }
 
 /// One target table.

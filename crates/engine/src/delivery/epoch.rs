@@ -18,6 +18,8 @@ pub struct Sealed {
     pub rows: u64,
     /// Where the target stands after it.
     pub end: LoadEnd,
+    /// See [`LoadRecord::more`].
+    pub more: bool,
 }
 
 /// What else an epoch's record keeps.
@@ -213,6 +215,7 @@ impl Delivery {
                         rows: load.sealed.rows,
                         mode: load.sealed.mode,
                         end: load.sealed.end.clone(),
+                        more: load.sealed.more,
                     });
                 }
                 let record = EpochRecord {
@@ -299,7 +302,7 @@ mod tests {
 
     fn sealed() -> Sealed {
         let end = LoadEnd { coordinate: Coordinate::default(), done: Vec::new() };
-        Sealed { mode: TableMode::Append, seq: (1, 2), rows: 2, end }
+        Sealed { mode: TableMode::Append, seq: (1, 2), rows: 2, end, more: false }
     }
 
     fn add(d: &mut Delivery, target: u32) -> LoadId {

@@ -68,6 +68,9 @@ pub struct LoadRecord {
     pub mode: TableMode,
     /// Where the target stands after it.
     pub end: LoadEnd,
+    /// The next load of the target was cut with it: only both bring the target to the end.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub more: bool,
 }
 
 /// The durable state of a target.

@@ -118,10 +118,13 @@ fn plan_target(
 ) -> Result<TargetPlan, Inconsistent> {
     let fate_of = |l: &LoadRecord| fates.get(&l.txn).copied().unwrap_or(LoadFate::Lost { maybe: true });
     let lost = loads.iter().position(|l| matches!(fate_of(l), LoadFate::Lost { .. } | LoadFate::AskData));
+    // Loads that were cut together are lost together.
+    let lost =
+        lost.map(|lost| (0..lost).rev().take_while(|i| loads.get(*i).is_some_and(|l| l.more)).last().unwrap_or(lost));
     let mut may_hold_more = next.may_hold_more;
     let mut actions = Vec::with_capacity(loads.len());
     for (i, load) in loads.iter().enumerate() {
-        let after_lost = lost.is_some_and(|lost| i > lost);
+        let after_lost = lost.is_some_and(|lost| i >= lost);
         let action = match (fate_of(load), after_lost) {
             (LoadFate::Done, false) | (LoadFate::Lost { maybe: false } | LoadFate::AskData, _) => LoadAction::Keep,
             (LoadFate::Commit, false) => LoadAction::Commit,
@@ -217,6 +220,7 @@ mod tests {
             rows: 1,
             mode,
             end: LoadEnd { coordinate: place(u64::from(end)), done: done(end) },
+            more: false,
         };
         let state = |hi| TargetState { ahead: None, done: done(hi), may_hold_more: false };
         EpochRecord {
@@ -229,6 +233,26 @@ mod tests {
             loads: vec![load(0, 3), load(1, 6)],
             output_bytes: None,
             prepared: std::collections::BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn loads_that_were_cut_together_are_lost_together() {
+        let mut record = record(TableMode::Upsert);
+        record.loads[0].more = true;
+        for (fates, actions, resumes_at, more) in [
+            ([LoadFate::Commit, LoadFate::Lost { maybe: false }], [LoadAction::Abort, LoadAction::Keep], 1, false),
+            ([LoadFate::Done, LoadFate::Lost { maybe: false }], [LoadAction::Keep, LoadAction::Keep], 1, true),
+            ([LoadFate::Done, LoadFate::Commit], [LoadAction::Keep, LoadAction::Commit], 9, false),
+        ] {
+            let plan = plan(&record, &BTreeMap::from([(0, fates[0]), (1, fates[1])])).unwrap().targets.remove(0);
+            assert_eq!(plan.actions.iter().map(|(_, a)| *a).collect::<Vec<_>>(), actions, "{fates:?}");
+            let resume = TargetState {
+                ahead: Some(place(resumes_at)),
+                done: done(u8::try_from(resumes_at).unwrap()),
+                may_hold_more: more,
+            };
+            assert_eq!(plan.resume, resume, "{fates:?}");
         }
     }
 

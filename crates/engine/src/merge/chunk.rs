@@ -23,8 +23,13 @@ struct Held<R> {
     txn: TxnId,
     /// `None` is a delete.
     row: Option<R>,
+    /// The row has some of its columns: how it goes onto the row that was there, which the SELECT saw.
+    onto: Option<Onto<R>>,
     bytes: usize,
 }
+
+/// Puts a change of some columns (second) onto the row that was there.
+pub type Onto<R> = fn(R, R) -> R;
 
 /// Where a chunk stands. The steps are in the order in which they must happen.
 #[derive(Clone, Debug)]
@@ -54,6 +59,8 @@ pub(super) struct Chunk<R> {
 pub(super) enum Judged {
     InLowWatermark,
     Held,
+    /// What the key is cannot be told from what is here: the chunk must be read again.
+    Unknown,
 }
 
 impl<R> Chunk<R> {
@@ -90,10 +97,56 @@ impl<R> Chunk<R> {
         let (row, size) = row().map_or((None, 0), |(row, size)| (Some(row), size));
         let bytes = size.saturating_add(key.len()).saturating_add(128);
         self.held_bytes = self.held_bytes.saturating_add(bytes);
-        if let Some(old) = self.held.insert(key.into(), Held { txn: txn.clone(), row, bytes }) {
+        if let Some(old) = self.held.insert(key.into(), Held { txn: txn.clone(), row, onto: None, bytes }) {
             self.held_bytes = self.held_bytes.saturating_sub(old.bytes);
         }
         Judged::Held
+    }
+
+    /// One change of some columns of a row in this chunk's range. `based`: the row was there before, under the same key.
+    pub(super) fn judge_patch(
+        &mut self,
+        key: &[u8],
+        txn: &TxnId,
+        based: bool,
+        row: impl FnOnce() -> (R, usize),
+        onto: Onto<R>,
+        forget_older: bool,
+    ) -> Judged {
+        if self.lw().is_some_and(|lw| lw.contains(txn)) {
+            if forget_older {
+                self.forget(key);
+            }
+            return Judged::InLowWatermark;
+        }
+        if !based {
+            return Judged::Unknown;
+        }
+        let (row, size) = row();
+        let bytes = size.saturating_add(key.len()).saturating_add(128);
+        let held = match self.held.remove(key) {
+            None => Held { txn: txn.clone(), row: Some(row), onto: Some(onto), bytes },
+            // A row that is gone is not changed.
+            Some(Held { row: None, bytes, .. }) => {
+                self.held_bytes = self.held_bytes.saturating_sub(bytes);
+                return Judged::Unknown;
+            }
+            Some(Held { row: Some(old), onto: still, bytes: before, .. }) => {
+                self.held_bytes = self.held_bytes.saturating_sub(before);
+                let bytes = bytes.saturating_add(before);
+                Held { txn: txn.clone(), row: Some(onto(old, row)), onto: still, bytes }
+            }
+        };
+        self.held_bytes = self.held_bytes.saturating_add(held.bytes);
+        self.held.insert(key.into(), held);
+        Judged::Held
+    }
+
+    /// Whether every held change of some columns finds the row it goes onto.
+    pub(super) fn is_complete(&self) -> bool {
+        let Stage::Read { rows, .. } = &self.stage else { return false };
+        let seen = |key: &Key| rows.binary_search_by(|(k, _)| k.cmp(key)).is_ok();
+        self.held.iter().filter(|(_, held)| held.onto.is_some()).all(|(key, _)| seen(key))
     }
 
     fn forget(&mut self, key: &[u8]) {
@@ -172,7 +225,11 @@ impl<R> Chunk<R> {
         for (key, held) in self.held {
             match held.row {
                 Some(row) => {
-                    all.insert(key, row);
+                    let whole = match held.onto.zip(all.remove(&key)) {
+                        Some((onto, base)) => onto(base, row),
+                        None => row,
+                    };
+                    all.insert(key, whole);
                 }
                 None => {
                     all.remove(&key);

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 use millstream_binlog::Position;
 
-pub use chunk::ChangeKind;
+pub use chunk::{ChangeKind, Onto};
 use chunk::{Chunk, Judged};
 pub use key::Key;
 pub use ranges::{KeyRange, RangeSet, RangeState, Watermark};
@@ -436,7 +436,7 @@ impl<R> Merge<R> {
             RangeState::Reading(chunk) => {
                 let verdict = |judged| match judged {
                     Judged::InLowWatermark => drop_or_emit(DropRule::InLowWatermark),
-                    Judged::Held => drop_or_emit(DropRule::Held),
+                    Judged::Held | Judged::Unknown => drop_or_emit(DropRule::Held),
                 };
                 let Some(c) = self.chunks.get_mut(chunk) else { return drop_or_emit(DropRule::Unread) };
                 if !self.rules.hold(Broken::Normalize) {
@@ -447,6 +447,38 @@ impl<R> Merge<R> {
                 }
                 let row = || (kind == ChangeKind::Put).then(row);
                 verdict(c.judge(key, txn, row, self.rules.hold(Broken::ForgetOlder)))
+            }
+        }
+    }
+
+    /// As [`Merge::change`], for a change that has some of its row's columns. `based`: the row was there before, under the same
+    /// key. Outside of Done ranges it is never emitted: the sink may lack the row, and the chunk to come has it whole.
+    pub fn patch(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        ordinal: u32,
+        based: bool,
+        row: impl FnOnce() -> (R, usize),
+        onto: Onto<R>,
+    ) -> Verdict {
+        let (Some(t), Some(gtid)) = (self.tables.get(&table), self.current.as_ref()) else {
+            return Verdict::Drop(DropRule::Unread);
+        };
+        let RangeState::Reading(chunk) = *t.ranges.state(key) else {
+            let keep_emitting = t.keep_emitting;
+            let verdict = self.change(table, key, ordinal, ChangeKind::Put, row);
+            let done = self.ranges(table).is_some_and(|r| matches!(r.state(key), RangeState::Done(_)));
+            return if keep_emitting && !done { Verdict::Drop(DropRule::Unread) } else { verdict };
+        };
+        let forget_older = self.rules.hold(Broken::ForgetOlder);
+        let Some(c) = self.chunks.get_mut(&chunk) else { return Verdict::Drop(DropRule::Unread) };
+        match c.judge_patch(key, gtid, based, row, onto, forget_older) {
+            Judged::InLowWatermark => Verdict::Drop(DropRule::InLowWatermark),
+            Judged::Held => Verdict::Drop(DropRule::Held),
+            Judged::Unknown => {
+                self.abandon(chunk);
+                Verdict::Drop(DropRule::Unread)
             }
         }
     }
@@ -500,7 +532,13 @@ impl<R> Merge<R> {
     /// The next chunk that enters the output at this transaction boundary, marked Done. The caller emits its rows before
     /// it asks for the next one.
     pub fn entry(&mut self) -> Option<Entry<R>> {
-        let chunk = self.due()?;
+        let chunk = loop {
+            let chunk = self.due()?;
+            if self.chunks.get(&chunk).is_none_or(Chunk::is_complete) {
+                break chunk;
+            }
+            self.abandon(chunk);
+        };
         let c = self.chunks.remove(&chunk)?;
         if let Some(t) = self.tables.get_mut(&c.table) {
             // Where the sink may hold more than the ranges say, even a change that the SELECT saw may have to reach it.

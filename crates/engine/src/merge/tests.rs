@@ -156,3 +156,52 @@ fn spellings_of_a_key_are_one_key_and_bounds_keep_theirs() {
     assert!(m.fence(chunk, set([1, 2])) && m.read(chunk, Vec::new(), Covered::ToEnd, at(20)));
     assert!(m.entry().is_some() && m.is_live(T) && !m.needs_key(T));
 }
+
+/// Numbers whose halves are two columns: a change of some columns has 0 in the others.
+fn onto(base: u32, patch: u32) -> u32 {
+    let pick = |mask: u32| if patch & mask == 0 { base & mask } else { patch & mask };
+    pick(0xff00) | pick(0xff)
+}
+
+#[test]
+fn changes_of_some_columns_go_onto_the_rows_that_the_select_saw() {
+    let patch =
+        |m: &mut Merge<u32>, ordinal, key: u8, based, row| m.patch(T, &[key], ordinal, based, || (row, 4), onto);
+    let mut m = merge();
+    let o = open_all(&mut m);
+    m.begin(gtid(3));
+    let held = Verdict::Drop(DropRule::Held);
+    assert_eq!(patch(&mut m, 0, 5, true, 0x0100), held);
+    assert_eq!(patch(&mut m, 1, 5, true, 0x0007), held);
+    assert_eq!(change(&mut m, 2, 6, Some(0x0203)), held);
+    assert_eq!(patch(&mut m, 3, 6, true, 0x0900), held);
+    m.commit(at(30));
+    assert!(m.fence(o.chunk, set([1, 2])));
+    assert!(m.read(o.chunk, vec![(vec![5].into(), 0x0404)], Covered::ToEnd, at(30)));
+    let entry = m.entry().unwrap();
+    assert_eq!(entry.rows, [(vec![5].into(), 0x0107), (vec![6].into(), 0x0903)]);
+    m.begin(gtid(4));
+    assert_eq!(patch(&mut m, 0, 5, true, 1), Verdict::Emit);
+
+    // Nothing that the row could go onto: the chunk is read again, at once or when it is to enter.
+    let mut m = merge();
+    let o = open_all(&mut m);
+    m.begin(gtid(3));
+    assert_eq!(patch(&mut m, 0, 5, false, 1), Verdict::Drop(DropRule::Unread));
+    assert!(!m.is_open(o.chunk));
+    m.commit(at(30));
+    let o = open_all(&mut m);
+    m.begin(gtid(4));
+    assert_eq!(patch(&mut m, 0, 5, true, 1), held);
+    m.commit(at(40));
+    assert!(m.fence(o.chunk, set([1, 2, 3])));
+    assert!(m.read(o.chunk, vec![(vec![4].into(), 1)], Covered::ToEnd, at(40)));
+    assert!(m.entry().is_none() && !m.is_open(o.chunk) && m.held_bytes() == 0);
+
+    // Where the sink may hold more, whole rows and deletes go on, and these do not.
+    let mut m: Merge<u32> = Merge::new(set([1, 2]), None, Rules::default());
+    m.add_table(T, &[], true, None);
+    m.begin(gtid(3));
+    assert_eq!(patch(&mut m, 0, 5, true, 1), Verdict::Drop(DropRule::Unread));
+    assert_eq!(change(&mut m, 1, 5, Some(1)), Verdict::Emit);
+}

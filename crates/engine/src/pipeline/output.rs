@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use millstream_binlog::{ColumnValue, TableSchema};
 use millstream_doris_sink::jsonl::EventEncoder;
-use millstream_doris_sink::{Batch, Label, Op, RowEncoder, RowMeta};
+use millstream_doris_sink::{Batch, Label, Op, Pushed, RowEncoder, RowMeta, TargetTable};
 
 use super::error::RunError;
 use super::pace::Pace;
@@ -56,6 +56,8 @@ pub(super) struct Upload {
     /// Index of the target.
     pub(super) target: usize,
     pub(super) label: Label,
+    /// The `columns` header, if it is not the target's own: the load has these columns alone.
+    pub(super) columns: Option<String>,
     pub(super) body: Bytes,
     pub(super) rows: u64,
 }
@@ -63,7 +65,7 @@ pub(super) struct Upload {
 /// A target's own part.
 pub(super) enum Writer {
     /// Lines of JSON for Stream Load.
-    Doris { encoder: Box<RowEncoder>, batch: Batch },
+    Doris { encoder: Box<RowEncoder>, batch: Batch, plan: Box<TargetTable> },
     /// Change events, all tables in one buffer ([`Outputs::lines`]).
     Jsonl { encoder: Box<EventEncoder> },
 }
@@ -134,6 +136,11 @@ pub(super) struct Target {
     pub(super) held: bool,
     /// Nothing is written to it any more.
     pub(super) out: bool,
+    /// Rows that have some of their columns come, or may come: its epochs close before a second load is needed, so that such
+    /// rows find the rows that they change.
+    pub(super) patched: bool,
+    /// A load of the filling epoch may have rows that were not there before.
+    pub(super) created: bool,
 }
 
 impl Target {
@@ -145,6 +152,23 @@ impl Target {
         if let Writer::Doris { batch, .. } = &mut self.writer {
             *batch = Batch::new(sink_mode(self.mode));
         }
+    }
+
+    /// A row that is changed in part comes behind a load of the same epoch that may have brought it: Doris would not find it.
+    #[cold]
+    fn unfindable(&self) -> RunError {
+        let name = format!("{}.{}", self.database, self.table);
+        if self.patched {
+            return RunError::stopped(format!(
+                "{name}: one transaction inserts rows and changes rows in part (binlog_row_image is not FULL), and is larger than \
+                 a load: raise sink.flush.bytes and memory, or set binlog_row_image = FULL for every session and begin with a \
+                 new state"
+            ));
+        }
+        // From the next attempt on its epochs are cut for this.
+        RunError::away(format!(
+            "{name}: rows are logged in part (binlog_row_image is not FULL): cutting its loads for that"
+        ))
     }
 }
 
@@ -166,6 +190,8 @@ pub(super) struct Outputs {
     pub(super) lines: Vec<u8>,
     /// Something was emitted since the last closed epoch.
     pub(super) emitted: bool,
+    /// The epoch is to be closed at the next transaction boundary.
+    pub(super) close_soon: bool,
     pub(super) rows_sent: u64,
     pub(super) rows_collapsed: u64,
 }
@@ -187,14 +213,20 @@ impl Outputs {
         let ordinals = t.shown.ordinals.as_deref();
         let [before, after] = [before, after].map(|row| row.map(|row| ShownValues { row, ordinals }));
         match &mut t.writer {
-            Writer::Doris { encoder, batch } => {
+            Writer::Doris { encoder, batch, .. } => {
                 let pushed = match (meta.op, before, after) {
                     (Op::Delete, Some(image), _) => batch.push(encoder, image, meta),
                     (_, _, Some(image)) => batch.push(encoder, image, meta),
                     _ => return Ok(()),
                 };
                 match pushed {
-                    Ok(()) => Ok(()),
+                    Ok(Pushed::Alone) if t.created => Err(t.unfindable()),
+                    Ok(pushed) => {
+                        t.patched |= pushed != Pushed::Whole;
+                        // Half of it is left for the transaction that is open.
+                        self.close_soon |= t.patched && batch.bytes() >= t.pace.limit(self.flush_bytes) / 2;
+                        Ok(())
+                    }
                     // The other targets of its source cannot have the row either.
                     Err(e) if self.targets.iter().any(|t| !t.out && Some(t.source) != self.source_of(target)) => {
                         self.poison(target, e.to_string())
@@ -230,6 +262,13 @@ impl Outputs {
         self.targets.get(target).map_or(self.flush_bytes, |t| t.pace.limit(self.flush_bytes))
     }
 
+    /// Rows may come that have some of their columns.
+    pub(super) fn expect_parts(&mut self) {
+        for target in &mut self.targets {
+            target.patched = target.mode == TableMode::Upsert;
+        }
+    }
+
     /// Bytes in a target's batch.
     pub(super) fn batch_bytes(&self, target: usize) -> usize {
         match self.targets.get(target).map(|t| &t.writer) {
@@ -261,24 +300,33 @@ impl Outputs {
         done: Vec<KeyRange>,
     ) -> Result<(), RunError> {
         let Some(t) = self.targets.get_mut(target).filter(|t| !t.out) else { return Ok(()) };
-        let Writer::Doris { batch, .. } = &mut t.writer else { return Ok(()) };
+        let Writer::Doris { batch, plan, .. } = &mut t.writer else { return Ok(()) };
         let full = core::mem::replace(batch, Batch::new(sink_mode(t.mode)));
         let pushed = u64::try_from(full.rows()).unwrap_or(u64::MAX);
-        let Some(body) = full.seal() else { return Ok(()) };
-        let id = delivery.next_load(t.no).ok_or_else(|| {
-            RunError::stopped(format!(
-                "{}.{} needs more than 65,536 loads in one epoch: raise sink.flush.bytes and memory",
-                t.database, t.table
-            ))
-        })?;
-        let label = Label::new(self.pipeline, t.no.0, self.era, id.epoch, id.part)
-            .map_err(|e| RunError::stopped(e.to_string()))?;
-        let sealed = Sealed { mode: t.mode, seq: body.seq_range, rows: body.rows, end: LoadEnd { coordinate, done } };
-        delivery.seal(id, label.to_string(), sealed);
-        t.loaded = true;
-        self.rows_sent = self.rows_sent.saturating_add(body.rows);
-        self.rows_collapsed = self.rows_collapsed.saturating_add(pushed.saturating_sub(body.rows));
-        self.uploads.push(Upload { id, target, label, body: body.bytes, rows: body.rows });
+        t.created |= full.creates();
+        let bodies = full.bodies();
+        let last = bodies.len().saturating_sub(1);
+        let end = LoadEnd { coordinate, done };
+        let mut kept = 0_u64;
+        for (index, body) in bodies.into_iter().enumerate() {
+            let id = delivery.next_load(t.no).ok_or_else(|| {
+                RunError::stopped(format!(
+                    "{}.{} needs more than 65,536 loads in one epoch: raise sink.flush.bytes and memory",
+                    t.database, t.table
+                ))
+            })?;
+            let label = Label::new(self.pipeline, t.no.0, self.era, id.epoch, id.part)
+                .map_err(|e| RunError::stopped(e.to_string()))?;
+            let sealed =
+                Sealed { mode: t.mode, seq: body.seq_range, rows: body.rows, end: end.clone(), more: index < last };
+            delivery.seal(id, label.to_string(), sealed);
+            t.loaded = true;
+            kept = kept.saturating_add(body.rows);
+            let columns = body.columns.map(|columns| plan.some_columns_header(&columns));
+            self.uploads.push(Upload { id, target, label, columns, body: body.bytes, rows: body.rows });
+        }
+        self.rows_sent = self.rows_sent.saturating_add(kept);
+        self.rows_collapsed = self.rows_collapsed.saturating_add(pushed.saturating_sub(kept));
         Ok(())
     }
 }

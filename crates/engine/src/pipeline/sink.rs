@@ -136,15 +136,25 @@ impl Sink {
         let Self::Doris(doris) = self else { return };
         let (client, slots) = (Arc::clone(&doris.client), Arc::clone(&doris.slots));
         let hooks = doris.hooks.clone();
-        let (database, table, columns) = (target.database.clone(), target.table.clone(), target.columns.clone());
+        let (database, table) = (target.database.clone(), target.table.clone());
+        let partial = upload.columns.is_some();
+        let columns = upload.columns.unwrap_or_else(|| target.columns.clone());
+        // What the rows of such a load lack is read from the table, which must show everything that came before.
+        let before = doris.last.get(&target.no).filter(|_| partial).cloned();
         doris.tasks.spawn(async move {
             let bytes = upload.body.len();
+            if let Some((database, txn)) = &before
+                && let Err(error) = visible(&client, database, *txn).await
+            {
+                return SinkEvent::Uploaded { id: upload.id, bytes, result: Err(error.into()) };
+            }
             let _slot = slots.acquire_owned().await;
             let load = Load {
                 database: &database,
                 table: &table,
                 label: upload.label,
                 columns: &columns,
+                partial,
                 body: upload.body,
                 rows: upload.rows,
                 two_phase: TwoPhase::Yes,
@@ -245,15 +255,7 @@ impl Sink {
         let Self::Doris(doris) = self else { return Ok(()) };
         let wait = async {
             for (database, txn) in doris.last.values() {
-                let mut pause = Duration::from_millis(10);
-                // COMMITTED becomes VISIBLE by itself; a transaction that is forgotten by now was final.
-                while matches!(
-                    doris.client.transaction(database, TxnRef::Id(*txn)).await.map_err(away)?,
-                    Seen::Committed(_)
-                ) {
-                    tokio::time::sleep(pause).await;
-                    pause = pause.saturating_mul(2).min(Duration::from_secs(1));
-                }
+                visible(&doris.client, database, *txn).await?;
             }
             Ok(())
         };
@@ -268,7 +270,14 @@ impl Sink {
 }
 
 impl DorisSink {
-    pub(super) fn new(client: Arc<DorisClient>, pipeline: u64, databases: Vec<String>, hooks: Hooks) -> Self {
+    /// `last`: the last transaction of each target, as (database, id).
+    pub(super) fn new(
+        client: Arc<DorisClient>,
+        pipeline: u64,
+        databases: Vec<String>,
+        last: BTreeMap<TargetNo, (String, u64)>,
+        hooks: Hooks,
+    ) -> Self {
         Self {
             client,
             pipeline,
@@ -276,7 +285,7 @@ impl DorisSink {
             tasks: JoinSet::new(),
             aborts: 0,
             slots: Arc::new(Semaphore::new(CONCURRENT_LOADS)),
-            last: BTreeMap::new(),
+            last,
             hooks,
         }
     }
@@ -300,6 +309,16 @@ impl JsonlSink {
         file.seek(std::io::SeekFrom::End(0))?;
         Ok(Self { out: Box::new(file.try_clone()?), file: Some(file), written: keep })
     }
+}
+
+/// Waits until a transaction's rows can be read. COMMITTED becomes VISIBLE by itself; one that is forgotten by now was final.
+async fn visible(client: &DorisClient, database: &str, txn: u64) -> Result<(), RunError> {
+    let mut pause = Duration::from_millis(10);
+    while matches!(client.transaction(database, TxnRef::Id(txn)).await.map_err(away)?, Seen::Committed(_)) {
+        tokio::time::sleep(pause).await;
+        pause = pause.saturating_mul(2).min(Duration::from_secs(1));
+    }
+    Ok(())
 }
 
 fn away(e: SinkError) -> RunError {

@@ -93,7 +93,6 @@ impl Facts {
             })
         };
         problems.extend(want("binlog_format", "ROW", "changes must be logged as rows"));
-        problems.extend(want("binlog_row_image", "FULL", "rows must be logged whole"));
         let gtid_mode = self.setting("gtid_mode");
         if !gtid_mode.eq_ignore_ascii_case("ON") {
             problems.push(format!(
@@ -151,7 +150,6 @@ pub(super) mod tests {
         for (change, want) in [
             (("log_bin", "OFF"), "log_bin = OFF"),
             (("binlog_format", "MIXED"), "SET PERSIST binlog_format = 'ROW'"),
-            (("binlog_row_image", "MINIMAL"), "SET PERSIST binlog_row_image = 'FULL'"),
             (("gtid_mode", "ON_PERMISSIVE"), "gtid_mode = ON_PERMISSIVE"),
             (("server_id", "0"), "server_id = 0"),
             (("server_id", "7"), "source.server_id: 7"),
@@ -160,8 +158,8 @@ pub(super) mod tests {
             assert_eq!(problems.len(), 1, "{problems:?}");
             assert!(problems[0].contains(want), "{problems:?}");
         }
-        let all = [("binlog_format", "STATEMENT"), ("gtid_mode", "OFF"), ("binlog_row_image", "NOBLOB")];
-        assert_eq!(facts("8.0.36", &all).problems(7).len(), 3);
+        let all = [("binlog_format", "STATEMENT"), ("gtid_mode", "OFF")];
+        assert_eq!(facts("8.0.36", &all).problems(7).len(), 2);
         assert!(facts("8.0.36", &[("log_replica_updates", "OFF")]).hides_upstream());
         assert!(!facts("8.0.36", &[]).hides_upstream());
     }

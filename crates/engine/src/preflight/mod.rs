@@ -13,7 +13,7 @@ use core::fmt;
 use millstream_wire::statements::{Ask, statement};
 use millstream_wire::{Connection, Error};
 
-use crate::config::{Address, Config, NameCase, Sink, Target};
+use crate::config::{Address, Config, NameCase, Sink, TableMode, Target};
 use crate::schema::catalog::{self, Catalog};
 use crate::snapshot::sql::{condition, quoted};
 use facts::Facts;
@@ -73,6 +73,8 @@ struct Findings {
     lines: Vec<String>,
     warnings: Vec<String>,
     problems: Vec<String>,
+    /// `binlog_row_image`, if it was asked for.
+    row_image: Option<String>,
 }
 
 /// Checks everything that can be checked without changing anything.
@@ -87,7 +89,10 @@ pub async fn check(config: &Config) -> Result<Checked, Refused> {
         Sink::Doris(doris) => sink::doris(config, doris, catalog.as_ref(), &plans, &mut found).await,
         Sink::Jsonl(jsonl) => sink::jsonl(jsonl, &mut found),
     }
-    let Findings { lines, warnings, problems } = found;
+    if let Some(catalog) = &catalog {
+        images(config, catalog, &plans, &mut found);
+    }
+    let Findings { lines, warnings, problems, .. } = found;
     if problems.is_empty() { Ok(Checked { lines, warnings }) } else { Err(Refused { problems }) }
 }
 
@@ -147,6 +152,7 @@ async fn examine(
         return Ok(None);
     }
     found.problems.extend(facts.problems(config.source.server_id));
+    found.row_image = Some(facts.setting("binlog_row_image").to_ascii_uppercase());
     let account = account(connection).await?;
     let logs = facts.setting("log_bin").eq_ignore_ascii_case("ON");
     replication_grants(connection, &mut facts, &account, logs, found).await?;
@@ -231,6 +237,30 @@ async fn examine(
         }
     }
     Ok(Some(catalog))
+}
+
+/// What images of rows that lack columns lead to.
+fn images(config: &Config, catalog: &Catalog, plans: &[Plan], found: &mut Findings) {
+    // MariaDB's FULL_NODUP leaves out of an after image what the before image has.
+    let image = match found.row_image.as_deref() {
+        None | Some("" | "FULL" | "FULL_NODUP") => return,
+        Some(image) => image.to_owned(),
+    };
+    let change = "SET PERSIST binlog_row_image = 'FULL' (SET GLOBAL on servers before 8.0), and reconnect the clients that \
+                  write, as their sessions keep the old value";
+    let whole = |plan: &&Plan| matches!(config.sink, Sink::Jsonl(_)) || plan.target.mode == TableMode::Append;
+    let Some(table) = plans.iter().find(whole).and_then(|plan| catalog.tables.get(plan.table)) else {
+        found.warnings.push(format!(
+            "binlog_row_image = '{image}' on the source: updates are sent as loads of the columns that they show, one for each \
+             set of columns, and an update that changes a key stops the run by name. To log rows whole: {change}"
+        ));
+        return;
+    };
+    found.problems.push(format!(
+        "binlog_row_image = '{image}' on the source, but where every change is kept ({}.{}: mode = \"append\", JSON lines) rows must \
+         be logged whole: {change}",
+        table.schema.database, table.schema.table
+    ));
 }
 
 /// Tries what a run will do: this sees roles, patterns and partial revokes as the server does.

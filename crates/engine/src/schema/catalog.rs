@@ -7,6 +7,7 @@ use millstream_binlog::TableSchema;
 use millstream_wire::{Connection, ResultSet};
 
 use super::column_type::{ColumnRow, column};
+use super::default::{ColumnDefault, DefaultRow};
 use crate::config::{NameCase, TablePatterns, TableRules, column_names, is_key};
 use crate::key::{Collations, KeyCodec, UnsupportedKey, can_be_key};
 use crate::snapshot::sql::quoted;
@@ -29,6 +30,8 @@ pub struct Catalog {
 pub struct CatalogTable {
     /// Its columns, invisible and generated ones included, and its primary key.
     pub schema: TableSchema,
+    /// What each column is where the image of an inserted row lacks it.
+    pub defaults: Vec<ColumnDefault>,
     /// Its storage engine.
     pub engine: String,
     /// A column of which the primary key holds only the beginning.
@@ -263,7 +266,8 @@ async fn table(
         .query_all(&format!(
             "SELECT COLUMN_NAME AS name, IS_NULLABLE AS nullable, DATA_TYPE AS data_type, COLUMN_TYPE AS column_type, \
              CHARACTER_MAXIMUM_LENGTH AS characters, CHARACTER_OCTET_LENGTH AS octets, NUMERIC_PRECISION AS p, \
-             NUMERIC_SCALE AS s, DATETIME_PRECISION AS fsp, CHARACTER_SET_NAME AS charset, COLLATION_NAME AS collation \
+             NUMERIC_SCALE AS s, DATETIME_PRECISION AS fsp, CHARACTER_SET_NAME AS charset, COLLATION_NAME AS collation, \
+             COLUMN_DEFAULT AS dflt, EXTRA AS extra \
              FROM information_schema.COLUMNS WHERE {place} ORDER BY ORDINAL_POSITION"
         ))
         .await?;
@@ -278,9 +282,15 @@ async fn table(
     let mut problems = Vec::new();
     let mut schema =
         TableSchema { database: database.clone(), table: table.clone(), columns: Vec::new(), key: Vec::new() };
+    let mut defaults = Vec::new();
+    let mariadb = connection.version().is_mariadb();
     for row in 0..columns.len() {
         match column(&column_row(&columns, row, collations)) {
-            Ok(column) => schema.columns.push(column),
+            Ok(column) => {
+                let (text, extra) = (columns.text(row, "dflt"), columns.text(row, "extra").unwrap_or_default());
+                defaults.push(ColumnDefault::new(&column, DefaultRow { text, extra, mariadb }));
+                schema.columns.push(column);
+            }
             Err(problem) => problems.push(format!(
                 "{database}.{table}: {problem}; exclude the table with \"!{database}.{table}\" in source.tables"
             )),
@@ -303,7 +313,7 @@ async fn table(
     let Keys { key, index, prefix_column, unique } = keys(&schema, &parts);
     schema.key = key;
     if problems.is_empty() {
-        Ok(Ok(CatalogTable { schema, engine: engine.clone(), prefix_column, index, unique }))
+        Ok(Ok(CatalogTable { schema, defaults, engine: engine.clone(), prefix_column, index, unique }))
     } else {
         Ok(Err(problems))
     }

@@ -3,3 +3,4 @@
 pub mod catalog;
 pub mod column_type;
 pub mod ddl;
+pub mod default;

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use super::error::{RunError, RunErrorKind};
 use super::events::{Core, Flow};
 use super::hooks::{Hooks, Point, Subject};
+use super::output::Upload;
 use super::progress::Progress;
 use super::sink::{Sink, SinkEvent};
 use super::weigher::{Answers, Weigher};
@@ -114,6 +115,8 @@ pub(super) struct LoopState {
     chunk_backoff: Backoff,
     committing: BTreeSet<LoadId>,
     uploading_bytes: usize,
+    /// Loads of some columns, which wait until the epoch before theirs is committed.
+    waiting_uploads: Vec<Upload>,
     last_close: Instant,
     began: Instant,
     snapshot_began: Option<Instant>,
@@ -144,6 +147,7 @@ impl LoopState {
             chunk_backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(10)),
             committing: BTreeSet::new(),
             uploading_bytes: 0,
+            waiting_uploads: Vec::new(),
             last_close: now,
             began: now,
             snapshot_began: None,
@@ -205,7 +209,7 @@ impl<B: Backend> Driver<'_, B> {
 
     /// Whether more of the stream may be judged now.
     fn may_read(&self) -> bool {
-        if self.loop_state.ending && !self.core.is_inside() {
+        if (self.loop_state.ending || self.core.outputs.close_soon) && !self.core.is_inside() {
             return false;
         }
         self.output_bytes() < self.limits.output && self.hooks.may_judge()
@@ -245,6 +249,7 @@ impl<B: Backend> Driver<'_, B> {
             if flow == Flow::Boundary
                 && (!self.loop_state.outcomes.is_empty()
                     || self.core.merge.entry_due().is_some()
+                    || self.core.outputs.close_soon
                     || self.loop_state.ending)
             {
                 break;
@@ -429,7 +434,11 @@ impl<B: Backend> Driver<'_, B> {
             self.at(Point::BeforeEntry).await?;
         }
         let was_live = self.core.is_live();
-        if self.core.entries()? > 0 {
+        let entered = self.core.entries()?;
+        let open = &self.core.merge;
+        // Of some that are read again nobody was told.
+        self.loop_state.pending.retain(|chunk, _| open.is_open(*chunk));
+        if entered > 0 {
             let merge = &self.core.merge;
             self.loop_state.pending.retain(|chunk, _| merge.is_open(*chunk));
             self.loop_state.chunks.retain(|chunk, _| merge.is_open(*chunk));
@@ -449,7 +458,7 @@ impl<B: Backend> Driver<'_, B> {
             }
         }
         let due = now.duration_since(self.loop_state.last_close) >= self.limits.interval;
-        if (due || self.loop_state.ending) && self.core.delivery.may_close() {
+        if (due || self.loop_state.ending || self.core.outputs.close_soon) && self.core.delivery.may_close() {
             self.sink.flush_lines(&mut self.core.outputs.lines)?;
             self.core.hold_back(self.clock(now), self.loop_state.ending);
             if self.core.close_epoch(self.sink.output_bytes())? {
@@ -475,6 +484,10 @@ impl<B: Backend> Driver<'_, B> {
     fn make_room(&mut self) -> Result<(), RunError> {
         while self.core.outputs.memory() > self.limits.output / 2 {
             let Some(target) = self.core.outputs.largest() else { break };
+            if self.core.outputs.targets.get(target).is_some_and(|t| t.patched) && !self.core.is_inside() {
+                self.core.outputs.close_soon = true;
+                break;
+            }
             self.core.cut(target)?;
             self.send_uploads();
         }
@@ -485,8 +498,18 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     fn send_uploads(&mut self) {
-        for upload in core::mem::take(&mut self.core.outputs.uploads) {
+        let new = core::mem::take(&mut self.core.outputs.uploads);
+        for upload in &new {
             self.loop_state.uploading_bytes = self.loop_state.uploading_bytes.saturating_add(upload.body.len());
+        }
+        let waiting = core::mem::take(&mut self.loop_state.waiting_uploads);
+        for upload in waiting.into_iter().chain(new) {
+            // Rows that are changed in part must find the rows that earlier epochs brought.
+            let delivery = &self.core.delivery;
+            if upload.columns.is_some() && upload.id.epoch >= delivery.filling() && !delivery.is_idle() {
+                self.loop_state.waiting_uploads.push(upload);
+                continue;
+            }
             let Some(target) = self.core.outputs.targets.get(upload.target) else { continue };
             self.sink.upload(target, upload);
         }

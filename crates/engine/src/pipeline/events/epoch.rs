@@ -20,8 +20,15 @@ impl Core {
             let targets = self.targets_of(table);
             for target in &targets {
                 if self.outputs.batch_bytes(*target) > self.outputs.load_limit(*target) / 2 {
-                    self.cut(*target)?;
+                    if self.outputs.targets.get(*target).is_some_and(|t| t.patched) {
+                        self.outputs.close_soon = true;
+                    } else {
+                        self.cut(*target)?;
+                    }
                 }
+            }
+            if self.outputs.close_soon {
+                break;
             }
             let Some(entry) = self.merge.entry() else { break };
             self.enter(entry, &targets)?;
@@ -39,11 +46,10 @@ impl Core {
     }
 
     pub(super) fn enter(&mut self, entry: Entry<HeldRow>, targets: &[usize]) -> Result<(), RunError> {
-        let Some(schema) =
-            self.tables.iter().find(|t| t.groups.iter().any(|g| g.id == entry.table)).map(|t| Arc::clone(&t.schema))
-        else {
+        let Some(captured) = self.tables.iter().find(|t| t.groups.iter().any(|g| g.id == entry.table)) else {
             return Ok(());
         };
+        let (schema, defaults) = (Arc::clone(&captured.schema), Arc::clone(&captured.defaults));
         self.report.chunks = self.report.chunks.saturating_add(1);
         for (number, (_, row)) in entry.rows.iter().enumerate() {
             let meta = RowMeta {
@@ -63,6 +69,10 @@ impl Core {
                     HeldRow::Stream(row) => {
                         self.outputs.emit(*target, &meta, None, Some(row.row().values()))?;
                     }
+                    row => {
+                        let values = row.values(&schema, &defaults);
+                        self.outputs.emit(*target, &meta, None, Some(values.iter().copied()))?;
+                    }
                 }
             }
         }
@@ -72,7 +82,8 @@ impl Core {
             if let Some(t) = self.outputs.targets.get_mut(*target) {
                 t.dirty = !t.out;
             }
-            if self.outputs.batch_bytes(*target) >= self.outputs.load_limit(*target) {
+            let patched = self.outputs.targets.get(*target).is_some_and(|t| t.patched);
+            if !patched && self.outputs.batch_bytes(*target) >= self.outputs.load_limit(*target) {
                 self.cut(*target)?;
             }
         }
@@ -106,9 +117,11 @@ impl Core {
     pub(in crate::pipeline) fn hold_back(&mut self, now: u64, ending: bool) {
         for i in 0..self.outputs.targets.len() {
             let waits = self.outputs.batch_bytes(i) > 0;
+            let close_soon = self.outputs.close_soon;
             if let Some(t) = self.outputs.targets.get_mut(i) {
                 // A target with loads in this epoch has its place in it.
-                t.held = !ending && !t.loaded && !t.out && waits && t.pace.is_held(now);
+                let full = close_soon && t.patched;
+                t.held = !ending && !full && !t.loaded && !t.out && waits && t.pace.is_held(now);
             }
         }
     }
@@ -182,9 +195,11 @@ impl Core {
             changes.push(TargetChange { target: t.no, previous, next: state });
             t.dirty = false;
             t.loaded = false;
+            t.created = false;
         }
         let previous = core::mem::replace(&mut self.closed_at, next.clone());
         self.outputs.emitted = false;
+        self.outputs.close_soon = false;
         let before = core::mem::replace(&mut self.closed_prepared, self.prepared.clone());
         let extra = Extra { output_bytes, prepared: self.prepared.union(&before).cloned().collect() };
         Ok(self.delivery.close(previous, next, changes, extra))
@@ -192,7 +207,7 @@ impl Core {
 }
 
 /// The values of a row that [`crate::snapshot::reader`] has checked.
-fn selected<'r>(
+pub(super) fn selected<'r>(
     schema: &'r TableSchema,
     row: &'r millstream_wire::Row,
 ) -> impl Iterator<Item = (usize, ColumnValue<'r>)> + Clone {

@@ -1,6 +1,7 @@
 //! The stream's events, one by one: transactions, verdicts, and what goes to the targets. No sockets, no clock.
 
 mod epoch;
+mod images;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use super::workers::Access;
 use crate::config::NameCase;
 use crate::delivery::{Coordinate, Delivery, TxnId};
 use crate::merge::{Merge, TableId};
+use crate::schema::default::ColumnDefault;
 
 /// Table maps that are kept at most.
 const TABLE_MAPS: usize = 10_000;
@@ -35,6 +37,12 @@ pub(super) enum HeldRow {
     Select(millstream_wire::Row),
     /// From the stream, in bytes of its own.
     Stream(SharedRow),
+    /// From the stream, of an insert that left out columns which have their defaults.
+    Inserted(SharedRow),
+    /// From the stream, of an update: what either image lacks is in the other one, or as it was before.
+    Updated { before: SharedRow, after: SharedRow },
+    /// A row, and an update of it.
+    Patched { base: Box<Self>, by: Box<Self> },
 }
 
 /// Targets of one table that stand at the same place.
@@ -56,6 +64,8 @@ pub(super) struct Captured {
     pub(super) schema: Arc<TableSchema>,
     /// The unique index by which rows are matched, without a primary key.
     pub(super) index: Option<String>,
+    /// Each column's default.
+    pub(super) defaults: Arc<[ColumnDefault]>,
     pub(super) access: Arc<Access>,
     pub(super) groups: Vec<Group>,
 }

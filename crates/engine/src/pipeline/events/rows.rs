@@ -82,13 +82,6 @@ impl Core {
             return Err(self.stop("rows outside of a transaction"));
         };
         open.captured_rows = true;
-        if !rows.is_full_image() {
-            return Err(self.stop(format_args!(
-                "{}.{} was logged with a partial row image; set binlog_row_image = FULL for every session, then begin \
-                 with a new state",
-                schema.database, schema.table
-            )));
-        }
         if self.needs_weights(table) {
             self.weights.begin();
             self.want_weights(table, &schema, rows)?;
@@ -96,19 +89,16 @@ impl Core {
                 return Ok(());
             }
         }
+        if !rows.is_full_image() {
+            return self.image_rows(table, &schema, rows);
+        }
         let mut completed = Vec::new();
         for change in rows.rows(&schema) {
             match change.map_err(|e| self.broken(e))? {
                 RowChange::Insert(row) => self.change(table, &schema, Op::Create, None, Some(row))?,
                 RowChange::Delete(row) => self.change(table, &schema, Op::Delete, Some(row), None)?,
                 RowChange::Update { before, after } => {
-                    let after = after.complete(&before, &mut completed).map_err(|e| {
-                        let why = std::error::Error::source(&e).map(|e| format!(" ({e})")).unwrap_or_default();
-                        self.stop(format_args!(
-                            "{}.{}: {e}{why}; set binlog_row_value_options = '' on the source, then begin with a new state",
-                            schema.database, schema.table
-                        ))
-                    })?;
+                    let after = self.whole_documents(&before, after, &mut completed, &schema)?;
                     if same_key(&schema, &before, &after) {
                         self.change(table, &schema, Op::Update, Some(before), Some(after))?;
                     } else {
@@ -119,6 +109,23 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// The after image with differences of JSON documents applied to those of the before image.
+    pub(super) fn whole_documents<'a, 't>(
+        &self,
+        before: &Row<'_, '_>,
+        after: Row<'a, 't>,
+        completed: &'a mut Vec<u8>,
+        schema: &TableSchema,
+    ) -> Result<Row<'a, 't>, RunError> {
+        after.complete(before, completed).map_err(|e| {
+            let why = std::error::Error::source(&e).map(|e| format!(" ({e})")).unwrap_or_default();
+            self.stop(format_args!(
+                "{}.{}: {e}{why}; set binlog_row_value_options = '' on the source, then begin with a new state",
+                schema.database, schema.table
+            ))
+        })
     }
 
     /// Whether changes of the table are judged by weights of its key's text.
@@ -158,19 +165,19 @@ impl Core {
         };
         let Some(Mapped::Captured { table, schema, .. }) = self.maps.get(&rows.table_id) else { return };
         let (table, schema) = (*table, Arc::clone(schema));
-        if rows.is_full_image() && self.needs_weights(table) {
+        if self.needs_weights(table) {
             // An event that is broken says so in its turn.
             self.want_weights(table, &schema, &rows).ok();
         }
     }
 
-    pub(super) fn change(
+    pub(super) fn change<I: RowImage>(
         &mut self,
         table: usize,
         schema: &Arc<TableSchema>,
         op: Op,
-        before: Option<Row<'_, '_>>,
-        after: Option<Row<'_, '_>>,
+        before: Option<I>,
+        after: Option<I>,
     ) -> Result<(), RunError> {
         let Self { tables, merge, outputs, delivery, report, ordinals, again, transaction, at, key, weights, .. } =
             self;
@@ -186,7 +193,7 @@ impl Core {
             return Ok(());
         }
         report.changes_in = report.changes_in.saturating_add(1);
-        let Some(image) = after.or(before) else { return Ok(()) };
+        let Some(image) = after.as_ref().or(before.as_ref()) else { return Ok(()) };
         let mut seq = None;
         let mut dropped = None;
         for group in &captured.groups {
@@ -201,14 +208,24 @@ impl Core {
                             RunError::stopped(format!("{}.{} at {at}: {e}", schema.database, schema.table))
                         })?;
                     }
-                    let kind = if op == Op::Delete { ChangeKind::Delete } else { ChangeKind::Put };
-                    merge.change(group.id, key, number, kind, || {
-                        // Copied out, so that a small row does not keep its whole packet.
-                        let row = image.share(&Bytes::new(), schema);
+                    let held = || {
+                        let row = image.held(schema);
                         let size = row.len();
-                        (HeldRow::Stream(row), size)
-                    })
+                        (row, size)
+                    };
+                    match image.some() {
+                        Some(based) => merge.patch(group.id, key, number, based, held, HeldRow::onto),
+                        None if op == Op::Delete => merge.change(group.id, key, number, ChangeKind::Delete, held),
+                        None => merge.change(group.id, key, number, ChangeKind::Put, held),
+                    }
                 };
+            if verdict == Verdict::Emit && image.some() == Some(false) {
+                return Err(RunError::stopped(format!(
+                    "stopped at {at} (transaction {}): {}.{}: a row whose key was changed was logged without its other columns; \
+                     set binlog_row_image = FULL for every session, then begin with a new state",
+                    open.id, schema.database, schema.table
+                )));
+            }
             match verdict {
                 Verdict::Emit => {
                     let seq = match seq {
@@ -225,7 +242,8 @@ impl Core {
                         ts_micros: open.ts_micros,
                     };
                     for target in &group.targets {
-                        outputs.emit(*target, &meta, before.map(|r| r.values()), after.map(|r| r.values()))?;
+                        let [was, is] = [&before, &after].map(|image| image.as_ref().map(RowImage::values));
+                        outputs.emit(*target, &meta, was, is)?;
                         if outputs.batch_bytes(*target) >= outputs.load_limit(*target) {
                             let partial = Partial { txn: open.id.clone(), rows: number.saturating_add(1) };
                             let at = Coordinate { passed: merge.judged().clone(), partial: Some(partial) };
@@ -242,6 +260,66 @@ impl Core {
             _ => report.changes_emitted = report.changes_emitted.saturating_add(1),
         }
         Ok(())
+    }
+}
+
+/// A row as the log has it.
+pub(super) trait RowImage {
+    /// `None`: every column is there, or known. Else whether the row was there before under the same key, and keeps the rest.
+    fn some(&self) -> Option<bool>;
+    fn value(&self, ordinal: usize) -> Option<ColumnValue<'_>>;
+    fn values(&self) -> impl Iterator<Item = (usize, ColumnValue<'_>)> + Clone;
+    /// The row in bytes of its own, so that a small row does not keep its whole packet.
+    fn held(&self, schema: &Arc<TableSchema>) -> HeldRow;
+}
+
+impl RowImage for Row<'_, '_> {
+    fn some(&self) -> Option<bool> {
+        None
+    }
+
+    fn value(&self, ordinal: usize) -> Option<ColumnValue<'_>> {
+        Row::value(self, ordinal)
+    }
+
+    fn values(&self) -> impl Iterator<Item = (usize, ColumnValue<'_>)> + Clone {
+        Row::values(self)
+    }
+
+    fn held(&self, schema: &Arc<TableSchema>) -> HeldRow {
+        HeldRow::Stream(self.share(&Bytes::new(), schema))
+    }
+}
+
+/// A row that its image does not show whole.
+pub(super) struct Image<'v> {
+    pub(super) some: Option<bool>,
+    values: &'v [(usize, ColumnValue<'v>)],
+    held: &'v dyn Fn() -> HeldRow,
+}
+
+impl<'v> Image<'v> {
+    pub(super) const fn new(values: &'v [(usize, ColumnValue<'v>)], held: &'v dyn Fn() -> HeldRow) -> Self {
+        Self { some: None, values, held }
+    }
+}
+
+impl RowImage for Image<'_> {
+    fn some(&self) -> Option<bool> {
+        self.some
+    }
+
+    fn value(&self, ordinal: usize) -> Option<ColumnValue<'_>> {
+        let at = self.values.binary_search_by_key(&ordinal, |(i, _)| *i).ok()?;
+        self.values.get(at).map(|(_, value)| *value)
+    }
+
+    fn values(&self) -> impl Iterator<Item = (usize, ColumnValue<'_>)> + Clone {
+        self.values.iter().copied()
+    }
+
+    fn held(&self, _: &Arc<TableSchema>) -> HeldRow {
+        (self.held)()
     }
 }
 

@@ -30,6 +30,7 @@ fn core() -> Core {
         uploads: Vec::new(),
         lines: Vec::new(),
         emitted: false,
+        close_soon: false,
         rows_sent: 0,
         rows_collapsed: 0,
     };

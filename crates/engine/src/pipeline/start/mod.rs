@@ -6,7 +6,7 @@ mod recover;
 mod source;
 mod targets;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -200,7 +200,11 @@ pub(super) async fn attempt<B: Backend>(
     }
     let new_tables: Vec<StoredTable> = tables
         .iter()
-        .map(|table| StoredTable { schema: (*table.schema).clone(), index: table.index.clone() })
+        .map(|table| StoredTable {
+            schema: (*table.schema).clone(),
+            index: table.index.clone(),
+            defaults: table.defaults.to_vec(),
+        })
         .filter(|t| {
             !state.tables.iter().any(|s| s.schema.database == t.schema.database && s.schema.table == t.schema.table)
         })
@@ -213,6 +217,8 @@ pub(super) async fn attempt<B: Backend>(
     store.settle(era, &stream, &settled)?;
     store.set_source(era, &source, &stream)?;
 
+    let row_image = control.query_all("SELECT @@GLOBAL.binlog_row_image").await.map_err(away)?;
+    let parts_are_logged = row_image.scalar().is_some_and(|image| !image.eq_ignore_ascii_case("FULL"));
     let goal = goal_of(config, options, &mut carried.goal, &facts);
     if matches!(goal, Goal::Position(_)) && !hosts.is_first_server(&facts.server_uuid) {
         return Err(RunError::stopped(format!(
@@ -241,9 +247,13 @@ pub(super) async fn attempt<B: Backend>(
         captured.push(Captured {
             schema: Arc::clone(&table.schema),
             index: table.index.clone(),
+            defaults: Arc::clone(&table.defaults),
             access: Arc::new(access),
             groups: of_table,
         });
+    }
+    if parts_are_logged || carried.total.restarts > 0 {
+        outputs.expect_parts();
     }
     let wanted = Box::new(Patterns { patterns: config.source.tables.clone(), case: facts.case });
     let delivery = Delivery::new(era, epoch);
@@ -369,7 +379,13 @@ async fn sink(
             let databases: BTreeSet<String> = targets.iter().map(|t| t.sink.0.clone()).collect();
             let databases: Vec<String> = databases.into_iter().collect();
             sink::sweep(&client, &databases, state.pipeline, era, &[]).await?;
-            Ok(Sink::Doris(DorisSink::new(client, state.pipeline, databases, hooks.clone())))
+            let mut last = BTreeMap::new();
+            for load in state.record.iter().flat_map(|r| &r.loads) {
+                if let Some(target) = targets.iter().find(|t| t.target == load.id.target) {
+                    last.insert(target.target, (target.sink.0.clone(), load.txn));
+                }
+            }
+            Ok(Sink::Doris(DorisSink::new(client, state.pipeline, databases, last, hooks.clone())))
         }
         (config::Sink::Doris(_), None) => Err(RunError::stopped("no client for Doris")),
     }

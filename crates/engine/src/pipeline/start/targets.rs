@@ -21,6 +21,7 @@ use crate::pipeline::output::{Outputs, Sequence, Shown, Target, Writer, era_abov
 use crate::pipeline::pace::Pace;
 use crate::pipeline::workers::Access;
 use crate::schema::catalog::{self, Catalog};
+use crate::schema::default::ColumnDefault;
 use crate::snapshot::sql::TableSql;
 
 /// A table to capture.
@@ -30,14 +31,22 @@ pub(in crate::pipeline) struct ToCapture {
     pub(in crate::pipeline) schema: Arc<TableSchema>,
     /// The unique index that is its key, if that is not the primary key.
     pub(in crate::pipeline) index: Option<String>,
+    /// Each column's default.
+    pub(in crate::pipeline) defaults: Arc<[ColumnDefault]>,
     /// Ordinals of columns that no target gets, ascending.
     pub(in crate::pipeline) excluded: Vec<usize>,
 }
 
 impl ToCapture {
-    fn new(config: &Config, case: NameCase, schema: TableSchema, index: Option<String>) -> Result<Self, RunError> {
+    fn new(
+        config: &Config,
+        case: NameCase,
+        schema: TableSchema,
+        index: Option<String>,
+        defaults: Vec<ColumnDefault>,
+    ) -> Result<Self, RunError> {
         let excluded = config.table_rules.excluded(&schema, case).map_err(|e| RunError::refused(e.join("\n")))?;
-        Ok(Self { schema: Arc::new(schema), index, excluded })
+        Ok(Self { schema: Arc::new(schema), index, defaults: defaults.into(), excluded })
     }
 
     /// As its targets know it.
@@ -84,12 +93,12 @@ pub(super) async fn tables(
             has_index(&catalog, schema, index)?;
         }
         config.table_rules.has_key(schema, facts.case).map_err(RunError::refused)?;
-        tables.push(ToCapture::new(config, facts.case, schema.clone(), stored.index.clone())?);
+        tables.push(ToCapture::new(config, facts.case, schema.clone(), stored.index.clone(), stored.defaults.clone())?);
     }
     for table in catalog.tables {
         let schema = table.schema;
         if !tables.iter().any(|t| t.schema.database == schema.database && t.schema.table == schema.table) {
-            tables.push(ToCapture::new(config, facts.case, schema, table.index)?);
+            tables.push(ToCapture::new(config, facts.case, schema, table.index, table.defaults)?);
         }
     }
     Ok(tables)
@@ -297,6 +306,7 @@ pub(super) fn groups_and_outputs(
         uploads: Vec::new(),
         lines: Vec::new(),
         emitted: false,
+        close_soon: false,
         rows_sent: 0,
         rows_collapsed: 0,
     };
@@ -328,7 +338,8 @@ pub(super) fn output(
             let plan = planned(tables, target)?;
             let options = EncodeOptions { invalid_date, ..EncodeOptions::default() };
             let encoder = Box::new(RowEncoder::new(schema, &plan, &options));
-            (Writer::Doris { encoder, batch: Batch::new(sink_mode(target.mode)) }, plan.columns_header())
+            let columns = plan.columns_header();
+            (Writer::Doris { encoder, batch: Batch::new(sink_mode(target.mode)), plan: Box::new(plan) }, columns)
         }
     };
     Ok(Target {
@@ -347,5 +358,7 @@ pub(super) fn output(
         pace: Pace::default(),
         held: false,
         out: false,
+        patched: false,
+        created: false,
     })
 }
