@@ -133,7 +133,6 @@ fn settings_that_will_not_do_are_named_all_at_once() {
         &[
             "SET PERSIST binlog_format = 'ROW'",
             "SET PERSIST binlog_row_image = 'FULL'",
-            "gtid_mode = OFF",
             "d.c: key column k is a floating-point number",
             "d.m has the engine MyISAM",
             "d.n has no primary key",

@@ -7,8 +7,9 @@ use millstream_engine::config::TablePatterns;
 use millstream_engine::key::{Collations, KeyCodec};
 use millstream_engine::merge::{Covered, Key};
 use millstream_engine::schema::catalog;
+use millstream_engine::snapshot::dialect::Dialect;
 use millstream_engine::snapshot::reader::{
-    ChunkTable, high_watermark, low_watermark, read_chunk, server_uuid, session_setup,
+    ChunkTable, high_watermark, low_watermark, read_chunk, server_identity, session_setup,
 };
 use millstream_engine::snapshot::sql::TableSql;
 use millstream_engine::snapshot::values::select_values;
@@ -84,7 +85,7 @@ fn binlog_rows(server: &Server, mut each: impl FnMut(&TableSchema, Vec<(usize, C
 async fn connect(server: &Server) -> Connection {
     let options = ConnectOptions::tcp("127.0.0.1", server.port()).user("admin").password(server::ADMIN_PASSWORD);
     let mut connection = Connection::connect(&options).await.unwrap();
-    session_setup(&mut connection).await.unwrap();
+    session_setup(&mut connection, Dialect::ExecutedSet).await.unwrap();
     connection
 }
 
@@ -100,7 +101,7 @@ async fn both_ways_give_the_same_bytes() {
     let schema = schema.unwrap();
     let codec = KeyCodec::new(&schema, &Collations::default()).unwrap();
     let sql = TableSql::new(&schema, &codec, None);
-    let table = ChunkTable { schema: &schema, codec: &codec, sql: &sql };
+    let table = ChunkTable { schema: &schema, codec: &codec, sql: &sql, dialect: Dialect::ExecutedSet };
     let chunk = read_chunk(&mut connection, table, None, None, 100, 1 << 30).await.unwrap();
     assert_eq!((chunk.rows.len(), &chunk.covered, chunk.abandon_connection), (5, &Covered::ToEnd, false));
 
@@ -172,7 +173,7 @@ async fn chunks_are_cut_by_rows_by_bytes_and_by_the_end() {
     };
     let codec = KeyCodec::new(&schema, &Collations::default()).unwrap();
     let sql = TableSql::new(&schema, &codec, None);
-    let table = ChunkTable { schema: &schema, codec: &codec, sql: &sql };
+    let table = ChunkTable { schema: &schema, codec: &codec, sql: &sql, dialect: Dialect::ExecutedSet };
     let key = |id: i64| {
         let mut key = Vec::new();
         codec.encode_parts([ColumnValue::Int(id)], &mut key).unwrap();
@@ -202,8 +203,8 @@ async fn chunks_are_cut_by_rows_by_bytes_and_by_the_end() {
 async fn watermarks_move_with_the_server() {
     let Some(server) = server::shared() else { return };
     let mut connection = connect(server).await;
-    let uuid = server_uuid(&mut connection).await.unwrap();
-    assert_eq!(uuid.to_string(), server.value("SELECT @@server_uuid"));
+    let uuid = server_identity(&mut connection).await.unwrap();
+    assert_eq!(uuid, server.value("SELECT @@server_uuid"));
     let (low, high) = (low_watermark(&mut connection).await.unwrap(), high_watermark(&mut connection).await.unwrap());
     server.sql("CREATE DATABASE snapshot_watermarks");
     let (later, end) = (low_watermark(&mut connection).await.unwrap(), high_watermark(&mut connection).await.unwrap());
@@ -230,11 +231,11 @@ async fn walk(
 ) -> Walked {
     let patterns = TablePatterns::parse(&[&format!("snapshot_walk.{table}")]).unwrap();
     let catalog = catalog::read(connection, &patterns).await.unwrap();
-    session_setup(connection).await.unwrap();
+    session_setup(connection, Dialect::ExecutedSet).await.unwrap();
     let schema = &catalog.tables[0].schema;
     let codec = catalog.tables[0].key_codec(&catalog.collations).unwrap();
     let sql = TableSql::new(schema, &codec, catalog.tables[0].index.as_deref());
-    let table = ChunkTable { schema, codec: &codec, sql: &sql };
+    let table = ChunkTable { schema, codec: &codec, sql: &sql, dialect: Dialect::ExecutedSet };
     let mut walked = Walked::default();
     let mut low: Option<Key> = None;
     loop {

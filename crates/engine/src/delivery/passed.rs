@@ -154,6 +154,21 @@ impl Passed {
         }
     }
 
+    /// The file of that name has this timestamp.
+    ///
+    /// # Errors
+    /// The timestamp that the file of that name had before, which is another one.
+    pub fn file_created(&mut self, file: &str, created: u32) -> Result<(), u32> {
+        let Self::Position(place) = self else { return Ok(()) };
+        if *place.position.file != *file {
+            return Ok(());
+        }
+        match *place.created.get_or_insert(created) {
+            before if before != created => Err(before),
+            _ => Ok(()),
+        }
+    }
+
     /// Adds those of `other`.
     pub fn union(&mut self, other: &Self) {
         match (self, other) {

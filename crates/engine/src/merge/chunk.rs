@@ -21,6 +21,8 @@ pub enum ChangeKind {
 #[derive(Clone, Debug)]
 struct Held<R> {
     txn: TxnId,
+    /// LW may say whether the SELECT saw it.
+    by_lw: bool,
     /// `None` is a delete.
     row: Option<R>,
     /// The row has some of its columns: how it goes onto the row that was there, which the SELECT saw.
@@ -54,6 +56,16 @@ pub(super) struct Chunk<R> {
     pub(super) held_bytes: usize,
 }
 
+/// What a change belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Of<'a> {
+    pub(super) txn: &'a TxnId,
+    /// LW may say whether the SELECT saw it.
+    pub(super) by_lw: bool,
+    /// If LW says so, older held changes of its key are forgotten.
+    pub(super) forget_older: bool,
+}
+
 /// What `Chunk::judge` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
@@ -81,14 +93,9 @@ impl<R> Chunk<R> {
     }
 
     /// One change of the stream in this chunk's range.
-    pub(super) fn judge(
-        &mut self,
-        key: &[u8],
-        txn: &TxnId,
-        row: impl FnOnce() -> Option<(R, usize)>,
-        forget_older: bool,
-    ) -> Judged {
-        if self.lw().is_some_and(|lw| lw.contains(txn)) {
+    pub(super) fn judge(&mut self, key: &[u8], of: Of<'_>, row: impl FnOnce() -> Option<(R, usize)>) -> Judged {
+        let Of { txn, by_lw, forget_older } = of;
+        if by_lw && self.lw().is_some_and(|lw| lw.contains(txn)) {
             if forget_older {
                 self.forget(key);
             }
@@ -97,7 +104,7 @@ impl<R> Chunk<R> {
         let (row, size) = row().map_or((None, 0), |(row, size)| (Some(row), size));
         let bytes = size.saturating_add(key.len()).saturating_add(128);
         self.held_bytes = self.held_bytes.saturating_add(bytes);
-        if let Some(old) = self.held.insert(key.into(), Held { txn: txn.clone(), row, onto: None, bytes }) {
+        if let Some(old) = self.held.insert(key.into(), Held { txn: txn.clone(), by_lw, row, onto: None, bytes }) {
             self.held_bytes = self.held_bytes.saturating_sub(old.bytes);
         }
         Judged::Held
@@ -107,13 +114,13 @@ impl<R> Chunk<R> {
     pub(super) fn judge_patch(
         &mut self,
         key: &[u8],
-        txn: &TxnId,
+        of: Of<'_>,
         based: bool,
         row: impl FnOnce() -> (R, usize),
         onto: Onto<R>,
-        forget_older: bool,
     ) -> Judged {
-        if self.lw().is_some_and(|lw| lw.contains(txn)) {
+        let Of { txn, by_lw, forget_older } = of;
+        if by_lw && self.lw().is_some_and(|lw| lw.contains(txn)) {
             if forget_older {
                 self.forget(key);
             }
@@ -125,7 +132,7 @@ impl<R> Chunk<R> {
         let (row, size) = row();
         let bytes = size.saturating_add(key.len()).saturating_add(128);
         let held = match self.held.remove(key) {
-            None => Held { txn: txn.clone(), row: Some(row), onto: Some(onto), bytes },
+            None => Held { txn: txn.clone(), by_lw, row: Some(row), onto: Some(onto), bytes },
             // A row that is gone is not changed.
             Some(Held { row: None, bytes, .. }) => {
                 self.held_bytes = self.held_bytes.saturating_sub(bytes);
@@ -134,7 +141,7 @@ impl<R> Chunk<R> {
             Some(Held { row: Some(old), onto: still, bytes: before, .. }) => {
                 self.held_bytes = self.held_bytes.saturating_sub(before);
                 let bytes = bytes.saturating_add(before);
-                Held { txn: txn.clone(), row: Some(onto(old, row)), onto: still, bytes }
+                Held { txn: txn.clone(), by_lw, row: Some(onto(old, row)), onto: still, bytes }
             }
         };
         self.held_bytes = self.held_bytes.saturating_add(held.bytes);
@@ -155,10 +162,10 @@ impl<R> Chunk<R> {
         }
     }
 
-    fn retain_held(&mut self, keep: impl Fn(&Key, &TxnId) -> bool) {
+    fn retain_held(&mut self, keep: impl Fn(&Key, &Held<R>) -> bool) {
         let mut bytes = 0usize;
         self.held.retain(|key, held| {
-            let keep = keep(key, &held.txn);
+            let keep = keep(key, held);
             if keep {
                 bytes = bytes.saturating_add(held.bytes);
             }
@@ -171,7 +178,7 @@ impl<R> Chunk<R> {
     pub(super) fn fence(&mut self, lw: Passed, must_cover: bool) -> Result<(), Passed> {
         match &self.stage {
             Stage::Opened { covers } if !must_cover || lw.is_superset(covers) => {
-                self.retain_held(|_, txn| !lw.contains(txn));
+                self.retain_held(|_, held| !held.by_lw || !lw.contains(&held.txn));
                 self.stage = Stage::Fenced { lw };
                 Ok(())
             }

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use millstream_binlog::Position;
 
 pub use chunk::{ChangeKind, Onto};
-use chunk::{Chunk, Judged};
+use chunk::{Chunk, Judged, Of};
 pub use key::Key;
 pub use ranges::{KeyRange, RangeSet, RangeState, Watermark};
 pub use rules::{Broken, Rules};
@@ -132,6 +132,10 @@ pub struct Merge<R> {
     /// S0 and every transaction that ended since.
     judged: Passed,
     current: Option<TxnId>,
+    /// The current transaction is an XA COMMIT or XA ROLLBACK.
+    decides_xa: bool,
+    /// Whether the LW of chunks says anything about those.
+    lw_covers_xa: bool,
     position: Option<Position>,
     /// No chunk is opened before the stream has passed it.
     start_fence: Option<Position>,
@@ -149,9 +153,17 @@ impl<R> Merge<R> {
             next_chunk: 1,
             judged: start,
             current: None,
+            decides_xa: false,
+            lw_covers_xa: true,
             position: None,
             start_fence,
         }
+    }
+
+    /// LW says nothing about XA decisions (`Dialect::covers_xa`): none counts as in LW. (One that is in D was judged before
+    /// the chunk's mark, and is not judged again.)
+    pub const fn lw_lacks_xa(&mut self) {
+        self.lw_covers_xa = false;
     }
 
     /// Adds a table with what is Done of it. `keep_emitting`: the sink may hold more than that. `ahead`: it was
@@ -397,6 +409,12 @@ impl<R> Merge<R> {
     /// that were dropped, and never come again).
     pub fn begin(&mut self, txn: TxnId) {
         self.current = Some(txn);
+        self.decides_xa = false;
+    }
+
+    /// The transaction that has begun is an XA COMMIT or XA ROLLBACK, whose rows were prepared earlier.
+    pub const fn decides_xa(&mut self) {
+        self.decides_xa = true;
     }
 
     /// One change of the transaction. `ordinal` counts the table's changes within it, from 0; `row` is asked for only
@@ -409,6 +427,7 @@ impl<R> Merge<R> {
         kind: ChangeKind,
         row: impl FnOnce() -> (R, usize),
     ) -> Verdict {
+        let by_lw = self.is_told_by_lw();
         let (Some(t), Some(txn)) = (self.tables.get_mut(&table), self.current.as_ref()) else {
             return Verdict::Drop(DropRule::Unread);
         };
@@ -446,9 +465,15 @@ impl<R> Merge<R> {
                     return Verdict::Drop(DropRule::Unread);
                 }
                 let row = || (kind == ChangeKind::Put).then(row);
-                verdict(c.judge(key, txn, row, self.rules.hold(Broken::ForgetOlder)))
+                let of = Of { txn, by_lw, forget_older: self.rules.hold(Broken::ForgetOlder) };
+                verdict(c.judge(key, of, row))
             }
         }
+    }
+
+    /// Whether LW may say whether a SELECT saw the current transaction.
+    fn is_told_by_lw(&self) -> bool {
+        self.lw_covers_xa || !self.decides_xa || !self.rules.hold(Broken::XaNotInLw)
     }
 
     /// As [`Merge::change`], for a change that has some of its row's columns. `based`: the row was there before, under the same
@@ -472,8 +497,9 @@ impl<R> Merge<R> {
             return if keep_emitting && !done { Verdict::Drop(DropRule::Unread) } else { verdict };
         };
         let forget_older = self.rules.hold(Broken::ForgetOlder);
+        let by_lw = self.is_told_by_lw();
         let Some(c) = self.chunks.get_mut(&chunk) else { return Verdict::Drop(DropRule::Unread) };
-        match c.judge_patch(key, gtid, based, row, onto, forget_older) {
+        match c.judge_patch(key, Of { txn: gtid, by_lw, forget_older }, based, row, onto) {
             Judged::InLowWatermark => Verdict::Drop(DropRule::InLowWatermark),
             Judged::Held => Verdict::Drop(DropRule::Held),
             Judged::Unknown => {
@@ -520,6 +546,21 @@ impl<R> Merge<R> {
             any |= t.ranges.settle(passed);
         }
         any
+    }
+
+    /// The stream goes on in the file of `position`, between transactions: a stream that is known by positions may begin
+    /// there, when the file before it is gone.
+    pub fn rotated(&mut self, position: Position) {
+        self.judged.reach(&position);
+        self.advance(position);
+    }
+
+    /// The stream reads the file of that name, whose FORMAT_DESCRIPTION has this timestamp.
+    ///
+    /// # Errors
+    /// The timestamp that the file of that name had before, which is another one.
+    pub fn file_created(&mut self, file: &str, created: u32) -> Result<(), u32> {
+        self.judged.file_created(file, created)
     }
 
     /// The stream has passed `position` without a transaction (rotate, heartbeat, a skipped group).

@@ -38,6 +38,8 @@ pub enum Broken {
     HwAfterSelect,
     /// A range that a chunk entered at once goes on dropping what is in its LW after a change that is not.
     SpentWatermark,
+    /// An XA decision counts as in LW by its place, although LW says nothing about such.
+    XaNotInLw,
 }
 
 /// Which rules are broken, if any.

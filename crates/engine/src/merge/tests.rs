@@ -205,3 +205,53 @@ fn changes_of_some_columns_go_onto_the_rows_that_the_select_saw() {
     assert_eq!(patch(&mut m, 0, 5, true, 1), Verdict::Drop(DropRule::Unread));
     assert_eq!(change(&mut m, 1, 5, Some(1)), Verdict::Emit);
 }
+
+#[test]
+fn an_xa_decision_is_held_where_lw_says_nothing_about_it() {
+    for (lacks, rows) in [(false, vec![(key(1), 7)]), (true, vec![(key(1), 5), (key(2), 5)])] {
+        let mut m = merge();
+        if lacks {
+            m.lw_lacks_xa();
+        }
+        let chunk = open_all(&mut m).chunk;
+        // Decided before LW is known, and after.
+        m.begin(gtid(2));
+        m.decides_xa();
+        change(&mut m, 0, 1, Some(5));
+        m.commit(at(20));
+        assert!(m.fence(chunk, set([1, 2, 3, 4])));
+        m.begin(gtid(3));
+        m.decides_xa();
+        change(&mut m, 0, 2, Some(5));
+        m.commit(at(30));
+        assert!(m.read(chunk, vec![(key(1), 7)], Covered::ToEnd, at(30)));
+        assert_eq!(m.entry().unwrap().rows, rows, "{lacks}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_known_by_positions_judges_by_where_transactions_begin() {
+    let mut m = Merge::new(at(100).into(), None, Rules::default());
+    m.add_table(T, &[], false, None);
+    m.advance(at(100));
+    let judge = |m: &mut Merge<u32>, begin, end, key, row| {
+        m.begin(TxnId::At(at(begin)));
+        let verdict = change(m, 0, key, Some(row));
+        m.commit(at(end));
+        verdict
+    };
+    assert_eq!(judge(&mut m, 100, 200, 1, 1), Verdict::Drop(DropRule::Unread));
+    let chunk = m.open(T, KeyRange::default()).unwrap();
+    assert_eq!(chunk.covers, at(200).into());
+    assert!(!m.fence(chunk.chunk, at(199).into()) && m.fence(chunk.chunk, at(300).into()));
+    assert_eq!(judge(&mut m, 200, 300, 1, 2), Verdict::Drop(DropRule::InLowWatermark));
+    assert_eq!(judge(&mut m, 300, 400, 2, 3), Verdict::Drop(DropRule::Held));
+    assert!(m.read(chunk.chunk, vec![(key(1), 2)], Covered::ToEnd, at(400)));
+    assert_eq!(m.entry().unwrap().rows, [(key(1), 2), (key(2), 3)]);
+    // The next file: a place to begin from, without a transaction.
+    m.rotated(Position::new("b.000002", 4));
+    assert_eq!(*m.judged(), Position::new("b.000002", 4).into());
+    assert_eq!(m.file_created("b.000002", 7), Ok(()));
+    assert_eq!(m.file_created("b.000002", 8), Err(7));
+    assert_eq!(m.file_created("b.000001", 8), Ok(()), "not where the stream stands");
+}

@@ -33,6 +33,9 @@ use crate::checkpoint::{FileBackend, Store};
 use crate::config::{Config, Until};
 use crate::delivery::TxnId;
 use crate::merge::Rules;
+#[cfg(feature = "mutants")]
+use crate::snapshot::dialect::Dialect;
+use crate::snapshot::fence::Fence;
 
 /// A source table as its targets know it: without the columns with these ordinals (ascending, none of the key).
 pub(crate) fn shown_schema(schema: &TableSchema, excluded: &[usize]) -> TableSchema {
@@ -49,6 +52,12 @@ pub struct RunOptions {
     /// Rules of the snapshot that are broken.
     #[cfg(feature = "mutants")]
     pub rules: Rules,
+    /// Chunks are read in this way, which the server must be able to, instead of the best one.
+    #[cfg(feature = "mutants")]
+    pub dialect: Option<Dialect>,
+    /// Chunks are read plainly, without a fence ([`Fence::broken`]).
+    #[cfg(feature = "mutants")]
+    pub unfenced: bool,
 }
 
 impl RunOptions {
@@ -61,6 +70,21 @@ impl RunOptions {
     #[allow(clippy::unused_self, reason = "as with the feature")]
     const fn rules(&self) -> Rules {
         Rules::NONE_BROKEN
+    }
+
+    #[cfg(feature = "mutants")]
+    pub(super) const fn fence(&self, fence: Fence) -> Fence {
+        match self.dialect {
+            _ if self.unfenced => Fence { dialect: Dialect::ExecutedSet, kind: fence.kind, broken: true },
+            Some(dialect) => Fence::new(dialect, fence.kind),
+            None => fence,
+        }
+    }
+
+    #[cfg(not(feature = "mutants"))]
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    pub(super) const fn fence(&self, fence: Fence) -> Fence {
+        fence
     }
 }
 

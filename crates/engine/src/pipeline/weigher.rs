@@ -11,6 +11,7 @@ use super::hooks::{Hooks, Point, Subject};
 use super::weights::Question;
 use super::workers::Failure;
 use crate::key::Collations;
+use crate::snapshot::dialect::Dialect;
 use crate::snapshot::{ReadError, reader};
 
 /// Texts of one statement: a select list has at most 4096 columns.
@@ -134,8 +135,8 @@ impl Asker {
     /// A connection to the stream's server: another one may weigh otherwise.
     async fn open(&self) -> Result<Connection, Failure> {
         let mut connection = Connection::connect(&self.connect).await.map_err(Failure::Wire)?;
-        reader::session_setup(&mut connection).await.map_err(Failure::Read)?;
-        let uuid = reader::server_uuid(&mut connection).await.map_err(Failure::Read)?.to_string();
+        reader::session_setup(&mut connection, Dialect::ExecutedSet).await.map_err(Failure::Read)?;
+        let uuid = reader::server_identity(&mut connection).await.map_err(Failure::Read)?;
         if uuid == self.server_uuid { Ok(connection) } else { Err(Failure::OtherServer(uuid)) }
     }
 }

@@ -1,7 +1,7 @@
 //! Chunk readers: each owns a connection and does one job at a time, in the order the fence demands.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use millstream_binlog::{Position, TableSchema};
 use millstream_wire::{ConnectOptions, Connection, Error, Row};
@@ -13,8 +13,13 @@ use crate::delivery::Passed;
 use crate::key::KeyCodec;
 use crate::merge::{Broken as Rule, ChunkId, Covered, Key, KeyRange, Rules, TableId};
 use crate::snapshot::ReadError;
+use crate::snapshot::dialect::Dialect;
+use crate::snapshot::fence::Fence;
 use crate::snapshot::reader::{self, ChunkRows, ChunkTable};
 use crate::snapshot::sql::TableSql;
+
+/// How often a chunk whose rows are locked is read before it is given up.
+const LOCKED_TRIES: u32 = 3;
 
 /// What a table is read by.
 #[derive(Debug)]
@@ -25,8 +30,8 @@ pub(super) struct Access {
 }
 
 impl Access {
-    fn table(&self) -> ChunkTable<'_> {
-        ChunkTable { schema: &self.schema, codec: &self.codec, sql: &self.sql }
+    fn table(&self, dialect: Dialect) -> ChunkTable<'_> {
+        ChunkTable { schema: &self.schema, codec: &self.codec, sql: &self.sql, dialect }
     }
 }
 
@@ -40,6 +45,8 @@ pub(super) enum Job {
         range: KeyRange,
         /// D: LW must cover it.
         covers: Passed,
+        /// XA transactions that were decided in D and may not be visible yet.
+        decided: Arc<BTreeSet<String>>,
         rows: u64,
         bytes: usize,
     },
@@ -63,6 +70,8 @@ pub(super) enum Outcome {
 pub(super) enum Failure {
     Wire(Error),
     Read(ReadError),
+    /// Rows of the chunk stayed locked by others, again and again.
+    Locked(ReadError),
     /// Another server answered.
     OtherServer(String),
     /// Rows that cannot be understood.
@@ -83,6 +92,7 @@ impl Failure {
         match self {
             Self::Wire(e) => e.is_retryable() || e.is_connect() || e.is_transport(),
             Self::Read(e) => e.connection().is_some_and(|e| e.is_retryable() || e.is_transport()),
+            Self::Locked(_) => true,
             Self::OtherServer(_) | Self::Data(_) => false,
             Self::Hook(_) => true,
         }
@@ -97,6 +107,7 @@ impl core::fmt::Display for Failure {
                 Some(cause) => write!(f, "{e}: {cause}"),
                 None => e.fmt(f),
             },
+            Self::Locked(e) => write!(f, "rows stay locked by other transactions: {e}"),
             Self::OtherServer(uuid) => write!(f, "the source answered as another server ({uuid})"),
             Self::Data(text) => f.write_str(text),
             Self::Hook(broken) => broken.fmt(f),
@@ -117,6 +128,7 @@ impl Workers {
         count: usize,
         connect: &ConnectOptions,
         server_uuid: &str,
+        fence: Fence,
         hooks: &Hooks,
         rules: Rules,
     ) -> Self {
@@ -129,6 +141,7 @@ impl Workers {
             let reader = Reader {
                 connect: connect.clone(),
                 server_uuid: server_uuid.to_owned(),
+                fence,
                 connection: None,
                 hooks: hooks.clone(),
                 rules,
@@ -179,6 +192,7 @@ impl Workers {
 struct Reader {
     connect: ConnectOptions,
     server_uuid: String,
+    fence: Fence,
     connection: Option<Connection>,
     hooks: Hooks,
     rules: Rules,
@@ -209,17 +223,17 @@ impl Reader {
             return Ok(connection);
         }
         let mut connection = Connection::connect(&self.connect).await.map_err(Failure::Wire)?;
-        reader::session_setup(&mut connection).await.map_err(Failure::Read)?;
-        let uuid = reader::server_uuid(&mut connection).await.map_err(Failure::Read)?.to_string();
+        reader::session_setup(&mut connection, self.fence.dialect).await.map_err(Failure::Read)?;
+        let uuid = reader::server_identity(&mut connection).await.map_err(Failure::Read)?;
         if uuid == self.server_uuid { Ok(connection) } else { Err(Failure::OtherServer(uuid)) }
     }
 
     async fn job(&mut self, job: Job) -> Result<Outcome, Failure> {
         let mut connection = self.connection().await?;
         match job {
-            Job::Chunk { chunk, access, range, covers, rows, bytes } => {
+            Job::Chunk { chunk, access, range, covers, decided, rows, bytes } => {
                 let hooks = self.hooks.clone();
-                let table = access.table();
+                let table = access.table(self.fence.dialect);
                 let here = |rows, bytes| Subject::Chunk {
                     chunk,
                     database: &access.schema.database,
@@ -228,27 +242,25 @@ impl Reader {
                     rows,
                     bytes,
                 };
-                hooks.at(Point::BeforeLowWatermark, here(0, 0)).await?;
-                // LW is taken again and again until it covers D: a transaction is sent before it is visible.
-                let mut pause = Duration::from_millis(2);
-                let mut lw = loop {
-                    let lw = Passed::from(reader::low_watermark(&mut connection).await.map_err(Failure::Read)?);
-                    if lw.is_superset(&covers) {
-                        break lw;
-                    }
-                    tokio::time::sleep(pause).await;
-                    pause = pause.saturating_mul(2).min(Duration::from_millis(100));
-                };
-                hooks.at(Point::AfterLowWatermark, here(0, 0)).await?;
                 let (low, high) = (range.lo.as_ref(), range.hi.as_ref());
-                let early = if self.rules.hold(Rule::HwAfterSelect) {
-                    None
-                } else {
-                    Some(reader::high_watermark(&mut connection).await.map_err(Failure::Read)?)
+                let mut tries = LOCKED_TRIES;
+                let (mut lw, early, read) = loop {
+                    hooks.at(Point::BeforeLowWatermark, here(0, 0)).await?;
+                    let lw = self.fence.low(&mut connection, &covers, &decided).await.map_err(Failure::Read)?;
+                    hooks.at(Point::AfterLowWatermark, here(0, 0)).await?;
+                    let early = if self.rules.hold(Rule::HwAfterSelect) {
+                        None
+                    } else {
+                        Some(reader::high_watermark(&mut connection).await.map_err(Failure::Read)?)
+                    };
+                    hooks.at(Point::BeforeSelect, here(0, 0)).await?;
+                    match reader::read_chunk(&mut connection, table, low, high, rows, bytes).await {
+                        Ok(read) => break (lw, early, read),
+                        Err(e) if e.is_locked() && tries > 1 => tries = tries.saturating_sub(1),
+                        Err(e) if e.is_locked() => return Err(Failure::Locked(e)),
+                        Err(e) => return Err(Failure::Read(e)),
+                    }
                 };
-                hooks.at(Point::BeforeSelect, here(0, 0)).await?;
-                let read =
-                    reader::read_chunk(&mut connection, table, low, high, rows, bytes).await.map_err(Failure::Read)?;
                 let here = here(read.rows.len(), read.bytes);
                 hooks.at(Point::AfterSelect, here).await?;
                 if read.abandon_connection {
@@ -261,7 +273,7 @@ impl Reader {
                 }
                 let hw = match early {
                     Some(hw) => hw,
-                    None => reader::high_watermark(&mut connection).await.map_err(Failure::Read)?,
+                    None => self.fence.high(&mut connection, &lw).await.map_err(Failure::Read)?,
                 };
                 hooks.at(Point::AfterHighWatermark, here).await?;
                 self.connection = Some(connection);
@@ -305,7 +317,7 @@ async fn cut_points(
 }
 
 async fn key(connection: &mut Connection, access: &Access, sql: &str) -> Result<Option<Key>, Failure> {
-    reader::read_key(connection, access.table(), sql).await.map_err(Failure::Read)
+    reader::read_key(connection, access.table(Dialect::ExecutedSet), sql).await.map_err(Failure::Read)
 }
 
 /// Of many keys those that cut into `pieces`.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use millstream_wire::{Connection, Error, Flavor, ServerVersion};
 
+use crate::delivery::SourceKind;
+
 /// Settings of the server by name; those it does not know are absent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
@@ -57,19 +59,48 @@ impl Facts {
 
     /// A server that is not supported at all: nothing else about it is worth a message.
     pub(super) fn wrong_server(&self) -> Option<String> {
-        let version = &self.version;
-        let number = ServerVersion::parse(version);
-        if number.is_mariadb() || self.setting("version_comment").contains("MariaDB") {
-            return Some(format!(
-                "the source is MariaDB ({version}), which is not supported yet: MySQL 8.0 or later with gtid_mode=ON is"
-            ));
+        let number = self.number();
+        let oldest = if number.is_mariadb() { (10, 2, 0) } else { (5, 6, 5) };
+        (!number.is_at_least(number.flavor, oldest)).then(|| {
+            format!(
+                "the source is {number} ({}), which is not supported: MySQL 5.6 or later and MariaDB 10.2 or later are",
+                self.version
+            )
+        })
+    }
+
+    /// The server's version as numbers.
+    pub(super) fn number(&self) -> ServerVersion {
+        let number = ServerVersion::parse(&self.version);
+        let renamed = self.setting("version_comment").contains("MariaDB");
+        if renamed { ServerVersion { flavor: Flavor::MariaDb, ..number } } else { number }
+    }
+
+    /// By what a new pipeline will know the server's transactions.
+    pub(super) fn kind(&self) -> SourceKind {
+        if self.is_on("gtid_mode") { SourceKind::Gtid } else { SourceKind::Position }
+    }
+
+    /// The server's name and version.
+    pub(super) fn server(&self) -> String {
+        format!("{} {}", if self.number().is_mariadb() { "MariaDB" } else { "MySQL" }, self.version)
+    }
+
+    /// Which server it is.
+    pub(super) fn identity(&self) -> String {
+        match self.setting("server_uuid") {
+            "" => format!("server_id {}", self.setting("server_id")),
+            uuid => format!("server_uuid {uuid}"),
         }
-        if !number.is_at_least(Flavor::MySql, (8, 0, 0)) {
-            return Some(format!(
-                "the source is MySQL {version}, which is not supported yet: MySQL 8.0 or later with gtid_mode=ON is"
-            ));
+    }
+
+    /// The statement that changes a setting for good.
+    fn set(&self, name: &str, value: &str) -> String {
+        if self.number().is_at_least(Flavor::MySql, (8, 0, 0)) {
+            format!("SET PERSIST {name} = {value}")
+        } else {
+            format!("SET GLOBAL {name} = {value}, and the same in the server's option file")
         }
-        None
     }
 
     /// Settings that must be other than they are, each with the statement that changes it.
@@ -87,21 +118,15 @@ impl Facts {
             let is = self.setting(name);
             (!is.eq_ignore_ascii_case(wanted)).then(|| {
                 format!(
-                    "{name} = '{is}' on the source, but {why}: SET PERSIST {name} = '{wanted}', and reconnect the clients \
-                     that write, as their sessions keep the old value"
+                    "{name} = '{is}' on the source, but {why}: {}, and reconnect the clients that write, as their sessions \
+                     keep the old value",
+                    self.set(name, &format!("'{wanted}'"))
                 )
             })
         };
         problems.extend(want("binlog_format", "ROW", "changes must be logged as rows"));
-        let gtid_mode = self.setting("gtid_mode");
-        if !gtid_mode.eq_ignore_ascii_case("ON") {
-            problems.push(format!(
-                "gtid_mode = {gtid_mode} on the source, but only ON is supported: one after the other SET PERSIST \
-                 enforce_gtid_consistency = ON, SET PERSIST gtid_mode = OFF_PERMISSIVE, = ON_PERMISSIVE, = ON"
-            ));
-        }
         match self.setting("server_id") {
-            "0" => problems.push("server_id = 0 on the source: SET PERSIST server_id = 1".to_owned()),
+            "0" => problems.push(format!("server_id = 0 on the source: {}", self.set("server_id", "1"))),
             id if id == our_server_id.to_string() => problems.push(format!(
                 "source.server_id: {id} is the source's own server id; choose another, or remove the key"
             )),
@@ -150,7 +175,6 @@ pub(super) mod tests {
         for (change, want) in [
             (("log_bin", "OFF"), "log_bin = OFF"),
             (("binlog_format", "MIXED"), "SET PERSIST binlog_format = 'ROW'"),
-            (("gtid_mode", "ON_PERMISSIVE"), "gtid_mode = ON_PERMISSIVE"),
             (("server_id", "0"), "server_id = 0"),
             (("server_id", "7"), "source.server_id: 7"),
         ] {
@@ -159,7 +183,10 @@ pub(super) mod tests {
             assert!(problems[0].contains(want), "{problems:?}");
         }
         let all = [("binlog_format", "STATEMENT"), ("gtid_mode", "OFF")];
-        assert_eq!(facts("8.0.36", &all).problems(7).len(), 2);
+        assert_eq!(facts("8.0.36", &all).problems(7).len(), 1);
+        let old = facts("5.6.24", &[("binlog_format", "MIXED"), ("server_id", "0")]).problems(7);
+        assert!(old[0].contains("SET GLOBAL binlog_format = 'ROW', and the same in"), "{old:?}");
+        assert!(old[1].contains("SET GLOBAL server_id = 1"), "{old:?}");
         assert!(facts("8.0.36", &[("log_replica_updates", "OFF")]).hides_upstream());
         assert!(!facts("8.0.36", &[]).hides_upstream());
     }
@@ -169,13 +196,28 @@ pub(super) mod tests {
         for (version, comment, wrong) in [
             ("9.7.4", "MySQL Community Server - GPL", None),
             ("8.0.36-28", "Percona Server (GPL)", None),
-            ("5.7.44-log", "MySQL", Some("MySQL 5.7.44-log")),
-            ("5.5.5-10.11.18-MariaDB-log", "Debian", Some("MariaDB")),
-            ("11.8.9", "mariadb.org; MariaDB Server", Some("MariaDB")),
+            ("5.6.24", "MySQL", None),
+            ("5.5.62-log", "MySQL", Some("MySQL 5.5.62 (5.5.62-log)")),
+            ("5.5.5-10.5.23-MariaDB-log", "Debian", None),
+            ("11.8.9", "mariadb.org; MariaDB Server", None),
+            ("5.5.5-10.1.48-MariaDB", "MariaDB", Some("MariaDB 10.1.48")),
         ] {
             let found = facts(version, &[("version_comment", comment)]).wrong_server();
             assert_eq!(found.is_some(), wrong.is_some(), "{version}: {found:?}");
             assert!(found.unwrap_or_default().contains(wrong.unwrap_or_default()));
+        }
+    }
+
+    #[test]
+    fn a_server_is_known_by_its_gtids_only_when_all_transactions_have_one() {
+        for (mode, kind) in [
+            ("ON", SourceKind::Gtid),
+            ("ON_PERMISSIVE", SourceKind::Position),
+            ("OFF_PERMISSIVE", SourceKind::Position),
+            ("OFF", SourceKind::Position),
+            ("", SourceKind::Position),
+        ] {
+            assert_eq!(facts("9.7.4", &[("gtid_mode", mode)]).kind(), kind, "{mode}");
         }
     }
 

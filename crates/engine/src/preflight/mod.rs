@@ -11,10 +11,13 @@ mod surroundings;
 use core::fmt;
 
 use millstream_wire::statements::{Ask, statement};
-use millstream_wire::{Connection, Error};
+use millstream_wire::{BinlogDump, Connection, DumpStart, Error, Flavor};
 
 use crate::config::{Address, Config, NameCase, Sink, TableMode, Target};
+use crate::delivery::SourceKind;
 use crate::schema::catalog::{self, Catalog};
+use crate::snapshot::dialect::Dialect;
+use crate::snapshot::fence::dialect_facts;
 use crate::snapshot::sql::{condition, quoted};
 use facts::Facts;
 
@@ -155,7 +158,7 @@ async fn examine(
     found.row_image = Some(facts.setting("binlog_row_image").to_ascii_uppercase());
     let account = account(connection).await?;
     let logs = facts.setting("log_bin").eq_ignore_ascii_case("ON");
-    replication_grants(connection, &mut facts, &account, logs, found).await?;
+    replication_grants(connection, config, &mut facts, &account, logs, found).await?;
     surroundings::upstream(connection, &facts, found).await?;
     let catalog = match catalog::read_with(connection, &config.source.tables, &config.table_rules).await {
         Ok(catalog) => catalog,
@@ -178,17 +181,36 @@ async fn examine(
     found.warnings.extend(surroundings::schema_changes(connection, &catalog).await?);
     found.warnings.extend(retention::warnings(connection, &facts, &catalog, config.snapshot.mode).await?);
     found.lines.push(format!(
-        "source   MySQL {} at {}, server_uuid {}, binlog_row_metadata {}, TLS {}",
-        facts.version,
+        "source   {} at {}, {}, binlog_row_metadata {}, TLS {}",
+        facts.server(),
         address,
-        facts.setting("server_uuid"),
-        facts.setting("binlog_row_metadata"),
+        facts.identity(),
+        match facts.setting("binlog_row_metadata") {
+            "" => "unknown to it",
+            metadata => metadata,
+        },
         if connection.tls() { "on" } else { "off" },
     ));
     found.lines.push(format!(
         "         as {account}, replica server id {}, {} table(s)",
         config.source.server_id,
         catalog.tables.len()
+    ));
+    let kind = facts.kind();
+    let dialect = match dialect_facts(connection, kind).await {
+        Ok(facts) => Dialect::choose(&facts),
+        Err(e) => {
+            found.problems.push(format!("the source does not say how it can be read: {}", chain(&e)));
+            return Ok(None);
+        }
+    };
+    found.lines.push(format!(
+        "         followed by {}; chunks: {}",
+        match kind {
+            SourceKind::Gtid => "GTID",
+            SourceKind::Position => "position (no gtid_mode = ON): a pipeline cannot move to another server",
+        },
+        dialect.describe()
     ));
     for table in &catalog.tables {
         let (database, name) = (&table.schema.database, &table.schema.table);
@@ -227,7 +249,8 @@ async fn examine(
                 Err(e) => return Err(e),
             }
         }
-        let probe = format!("SELECT * FROM {}.{} LIMIT 0", quoted(database), quoted(name));
+        let suffix = dialect.suffix(connection.version());
+        let probe = format!("SELECT * FROM {}.{} LIMIT 0{suffix}", quoted(database), quoted(name));
         match connection.execute(&probe).await {
             Ok(_) => {}
             Err(e) if e.is_access_denied() => {
@@ -266,11 +289,14 @@ fn images(config: &Config, catalog: &Catalog, plans: &[Plan], found: &mut Findin
 /// Tries what a run will do: this sees roles, patterns and partial revokes as the server does.
 async fn replication_grants(
     connection: &mut Connection,
+    config: &Config,
     facts: &mut Facts,
     account: &str,
     logs: bool,
     found: &mut Findings,
 ) -> Result<(), Error> {
+    let version = connection.version();
+    let mut end = None;
     match connection.query_all(statement(Ask::BinlogStatus, connection.version())).await {
         Ok(status) => {
             let list = |name| -> Vec<String> {
@@ -279,21 +305,44 @@ async fn replication_grants(
             };
             facts.logged_only = list("Binlog_Do_DB");
             facts.not_logged = list("Binlog_Ignore_DB");
+            let offset = status.text(0, "Position").and_then(|offset| offset.parse().ok());
+            end = status.text(0, "File").map(str::to_owned).zip(offset);
         }
-        Err(e) if e.is_access_denied() => found.problems.push(missing("REPLICATION CLIENT", "*.*", account)),
+        Err(e) if e.is_access_denied() => {
+            let renamed = version.is_at_least(Flavor::MariaDb, (10, 5, 2));
+            let privilege = if renamed { "BINLOG MONITOR" } else { "REPLICATION CLIENT" };
+            found.problems.push(missing(privilege, "*.*", account));
+        }
         // Without a log there is nothing to show, and that is a problem already.
         Err(e) if e.server_error().is_some() && !logs => {}
         Err(e) => return Err(e),
     }
-    // This needs what a dump needs.
-    match connection.execute(statement(Ask::Replicas, connection.version())).await {
-        Ok(_) => Ok(()),
+    let tried = if version.is_mariadb() {
+        // The list of replicas needs more there.
+        dump_nothing(config, end).await
+    } else {
+        // This needs what a dump needs.
+        connection.execute(statement(Ask::Replicas, version)).await.map(drop)
+    };
+    match tried {
+        Ok(()) => Ok(()),
         Err(e) if e.is_access_denied() => {
             found.problems.push(missing("REPLICATION SLAVE", "*.*", account));
             Ok(())
         }
         Err(e) => Err(e),
     }
+}
+
+/// A dump of what follows the log's end, without waiting for it.
+async fn dump_nothing(config: &Config, end: Option<(String, u64)>) -> Result<(), Error> {
+    let Some((file, position)) = end else { return Ok(()) };
+    let connection = Connection::connect(&config.source.connect_options()).await?;
+    let start = DumpStart::Position { file, position };
+    let mut dump = BinlogDump::new(start, config.source.server_id, "00000000-0000-4000-8000-000000000001");
+    dump.non_blocking = true;
+    dump.register = false;
+    connection.dump(dump).await?.next().await.map(drop)
 }
 
 fn missing(privilege: &str, on: &str, account: &str) -> String {

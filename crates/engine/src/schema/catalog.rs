@@ -4,7 +4,7 @@ use core::fmt;
 use std::collections::BTreeMap;
 
 use millstream_binlog::TableSchema;
-use millstream_wire::{Connection, ResultSet};
+use millstream_wire::{Connection, Flavor, ResultSet, ServerVersion};
 
 use super::column_type::{ColumnRow, column};
 use super::default::{ColumnDefault, DefaultRow};
@@ -130,9 +130,26 @@ impl From<millstream_wire::Error> for CatalogError {
     }
 }
 
-/// Generated invisible keys are in the log whether or not the catalog shows them.
-const SHOW_GENERATED_KEYS: &str = "SET /*!80030 SESSION show_gipk_in_create_table_and_information_schema = ON, */ \
-                                   SESSION sql_mode = ''";
+/// Generated invisible keys are in the log whether or not the catalog shows them. (A MariaDB takes what is in a comment for
+/// MySQL 8 as meant for it.)
+fn setup(version: ServerVersion) -> &'static str {
+    if version.is_at_least(Flavor::MySql, (8, 0, 30)) {
+        "SET SESSION show_gipk_in_create_table_and_information_schema = ON, SESSION sql_mode = ''"
+    } else {
+        "SET SESSION sql_mode = ''"
+    }
+}
+
+/// A condition on `information_schema.STATISTICS`: an index that the optimizer must not use cannot be forced.
+fn usable(version: ServerVersion) -> &'static str {
+    if version.is_at_least(Flavor::MySql, (8, 0, 0)) {
+        "AND (INDEX_NAME = 'PRIMARY' OR IS_VISIBLE = 'YES')"
+    } else if version.is_at_least(Flavor::MariaDb, (10, 6, 0)) {
+        "AND (INDEX_NAME = 'PRIMARY' OR IGNORED = 'NO')"
+    } else {
+        ""
+    }
+}
 
 /// Reads the captured tables. The connection's results must be in utf8mb4, as they are after connecting.
 ///
@@ -151,7 +168,7 @@ pub async fn read_with(
     patterns: &TablePatterns,
     rules: &TableRules,
 ) -> Result<Catalog, CatalogError> {
-    connection.execute(SHOW_GENERATED_KEYS).await?;
+    connection.execute(setup(connection.version())).await?;
     let case = connection.query_all("SELECT @@GLOBAL.lower_case_table_names").await?;
     let case = case.scalar().and_then(|n| n.parse().ok()).map(NameCase::from_lower_case_table_names);
     let case = case.ok_or_else(|| CatalogError::answer("lower_case_table_names is no number"))?;
@@ -249,7 +266,13 @@ fn select<'a>(patterns: &TablePatterns, case: NameCase, listed: &'a [Listed]) ->
 }
 
 async fn collations(connection: &mut Connection) -> Result<BTreeMap<String, u16>, CatalogError> {
-    let rows = connection.query_all("SELECT COLLATION_NAME AS n, ID AS i FROM information_schema.COLLATIONS").await?;
+    // A MariaDB's UCA collations are there for many character sets, under one short name.
+    let statement = if connection.version().is_at_least(Flavor::MariaDb, (10, 10, 0)) {
+        "SELECT FULL_COLLATION_NAME AS n, ID AS i FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
+    } else {
+        "SELECT COLLATION_NAME AS n, ID AS i FROM information_schema.COLLATIONS"
+    };
+    let rows = connection.query_all(statement).await?;
     Ok((0..rows.len())
         .filter_map(|row| Some((rows.text(row, "n")?.to_owned(), rows.text(row, "i")?.parse().ok()?)))
         .collect())
@@ -271,12 +294,12 @@ async fn table(
              FROM information_schema.COLUMNS WHERE {place} ORDER BY ORDINAL_POSITION"
         ))
         .await?;
-    // Invisible indexes cannot be forced. An expression has no column name.
+    // An expression has no column name.
     let indexes = connection
         .query_all(&format!(
             "SELECT INDEX_NAME AS i, COLUMN_NAME AS name, SUB_PART AS part FROM information_schema.STATISTICS WHERE {place} \
-             AND NON_UNIQUE = 0 /*!80000 AND (INDEX_NAME = 'PRIMARY' OR IS_VISIBLE = 'YES') */ \
-             ORDER BY INDEX_NAME, SEQ_IN_INDEX"
+             AND NON_UNIQUE = 0 {} ORDER BY INDEX_NAME, SEQ_IN_INDEX",
+            usable(connection.version())
         ))
         .await?;
     let mut problems = Vec::new();

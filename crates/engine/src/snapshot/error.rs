@@ -50,6 +50,13 @@ impl ReadError {
         }
     }
 
+    /// Whether rows were locked by others for too long, or until a deadlock (ER_LOCK_WAIT_TIMEOUT, ER_LOCK_DEADLOCK).
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        let server = self.connection().and_then(millstream_wire::Error::server_error);
+        server.is_some_and(|e| matches!(e.code, 1205 | 1213))
+    }
+
     /// Whether the same read may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {

@@ -1,32 +1,23 @@
 //! The thin side of the snapshot: sessions, watermarks and chunks over a connection.
 
-use millstream_binlog::{ColumnValue, GtidSet, Position, TableSchema, Uuid};
+use millstream_binlog::{ColumnValue, GtidSet, Position, TableSchema};
 use millstream_wire::statements::{self, Ask};
 use millstream_wire::{Connection, Row, Value};
 
 use super::ReadError;
+use super::dialect::Dialect;
 use super::sql::TableSql;
 use super::values::{Mismatch, convert, select_values};
 use crate::key::KeyCodec;
 use crate::merge::{Covered, Key};
 
-/// How a chunk session runs, whatever the server's defaults: text in the columns' own character sets, UTC, dates as they
-/// are stored (in comparisons too), and a new read view for every statement.
-const SETUP: [&str; 3] = [
-    "SET SESSION character_set_results = NULL, time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES', autocommit = 1",
-    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
-    // Without a limit of its memory the optimizer never takes a long list of ENUM numbers for a scan of the whole table.
-    "SET SESSION /*!50709 range_optimizer_max_mem_size = 0, */ sql_select_limit = 18446744073709551615, \
-     max_execution_time = 0",
-];
-
-/// Makes a connection a chunk session.
+/// Makes a connection a chunk session ([`Dialect::setup`]).
 ///
 /// # Errors
 /// The server refuses, or the connection breaks.
-pub async fn session_setup(connection: &mut Connection) -> Result<(), ReadError> {
-    for statement in SETUP {
-        connection.execute(statement).await.map_err(|e| ReadError::wire("setting up a snapshot session", e))?;
+pub async fn session_setup(connection: &mut Connection, dialect: Dialect) -> Result<(), ReadError> {
+    for statement in dialect.setup(connection.version()) {
+        connection.execute(&statement).await.map_err(|e| ReadError::wire("setting up a snapshot session", e))?;
     }
     Ok(())
 }
@@ -56,14 +47,17 @@ pub async fn high_watermark(connection: &mut Connection) -> Result<Position, Rea
     }
 }
 
-/// Which server this is.
+/// Which server this is: `@@server_uuid`, and of a MariaDB, which has none, its `server_id` with its host and port.
 ///
 /// # Errors
-/// The connection breaks, or the answer is no UUID.
-pub async fn server_uuid(connection: &mut Connection) -> Result<Uuid, ReadError> {
-    const STATEMENT: &str = "SELECT @@GLOBAL.server_uuid";
-    let text = scalar(connection, STATEMENT, "asking for the server's UUID").await?;
-    text.parse().map_err(|_| ReadError::answer(STATEMENT, "did not answer with a UUID"))
+/// The connection breaks, or there is no answer.
+pub async fn server_identity(connection: &mut Connection) -> Result<String, ReadError> {
+    let statement = if connection.version().is_mariadb() {
+        "SELECT CONCAT(@@GLOBAL.server_id, '@', @@GLOBAL.hostname, ':', @@GLOBAL.port)"
+    } else {
+        "SELECT @@GLOBAL.server_uuid"
+    };
+    scalar(connection, statement, "asking which server this is").await
 }
 
 async fn scalar(
@@ -100,6 +94,8 @@ pub struct ChunkTable<'t> {
     pub codec: &'t KeyCodec,
     /// Its statements.
     pub sql: &'t TableSql,
+    /// How chunks are read.
+    pub dialect: Dialect,
 }
 
 /// Reads the rows of (low, high] in key order: at most `limit_rows`, and no further row once they take `limit_bytes`. At
@@ -116,9 +112,10 @@ pub async fn read_chunk(
     limit_bytes: usize,
 ) -> Result<ChunkRows, ReadError> {
     const DURING: &str = "reading a chunk";
-    let ChunkTable { schema, codec, sql } = table;
+    let ChunkTable { schema, codec, sql, dialect } = table;
     let name = || format!("{}.{}", schema.database, schema.table);
-    let text = sql.chunk(low, high, limit_rows).map_err(|e| ReadError::key(name(), e))?;
+    let mut text = sql.chunk(low, high, limit_rows).map_err(|e| ReadError::key(name(), e))?;
+    text.push_str(dialect.suffix(connection.version()));
     let statement = connection.prepare(&text).await.map_err(|e| ReadError::wire(DURING, e))?;
     let mut result = connection.execute_statement(&statement, &[]).await.map_err(|e| ReadError::wire(DURING, e))?;
     let mut rows: Vec<(Key, Row)> = Vec::new();

@@ -4,4 +4,4 @@ mod reader;
 mod scan;
 
 pub use reader::{Batch, SourceReader, StreamEnd, StreamPlan};
-pub use scan::{ScanError, gtids_at};
+pub use scan::{ScanError, file_created, gtids_at};

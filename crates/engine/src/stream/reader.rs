@@ -8,6 +8,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::delivery::Passed;
+use crate::snapshot::ReadError;
+use crate::snapshot::reader::server_identity;
 
 /// Bytes per unit of the budget.
 const UNIT: usize = 1024;
@@ -25,7 +27,7 @@ pub struct StreamPlan {
     pub server_id: u32,
     /// Our UUID among its replicas.
     pub replica_uuid: String,
-    /// The only server that may answer.
+    /// The only server that may answer, as `server_identity` names it.
     pub server_uuid: String,
 }
 
@@ -43,6 +45,8 @@ pub struct Batch {
 pub enum StreamEnd {
     /// The connection or the server.
     Wire(Error),
+    /// The server did not say which it is.
+    Read(ReadError),
     /// Another server answered.
     OtherServer(String),
 }
@@ -98,12 +102,13 @@ async fn read(
     sender: &mpsc::Sender<Result<Batch, StreamEnd>>,
 ) -> Result<(), StreamEnd> {
     let mut connection = Connection::connect(&plan.connect).await.map_err(StreamEnd::Wire)?;
-    let answer = connection.query_all("SELECT @@GLOBAL.server_uuid").await.map_err(StreamEnd::Wire)?;
-    let server_uuid = answer.scalar().unwrap_or_default();
-    if server_uuid != plan.server_uuid {
-        return Err(StreamEnd::OtherServer(server_uuid.to_owned()));
+    let server = server_identity(&mut connection).await.map_err(StreamEnd::Read)?;
+    if server != plan.server_uuid {
+        return Err(StreamEnd::OtherServer(server));
     }
-    let dump = BinlogDump::new(dump_start(&judged), plan.server_id, plan.replica_uuid.as_str());
+    let mut dump = BinlogDump::new(dump_start(&judged), plan.server_id, plan.replica_uuid.as_str());
+    // Places that a MariaDB does not state are counted from lengths: nothing must be left out.
+    dump.annotate_rows = true;
     let mut stream = connection.dump(dump).await.map_err(StreamEnd::Wire)?;
     let budget = Arc::new(Semaphore::new(units));
     loop {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_binlog::event::{Checksum, EventBody};
 use millstream_binlog::{DecoderOptions, EventDecoder, GtidSet, Position, PositionTracker};
-use millstream_wire::{BinlogDump, ConnectOptions, Connection, DumpStart};
+use millstream_wire::{BinlogDump, BinlogStream, ConnectOptions, Connection, DumpStart};
 
 /// Why a position could not be turned into a set.
 #[derive(Debug, thiserror::Error)]
@@ -27,21 +27,41 @@ pub enum ScanError {
     Beyond(String),
 }
 
+/// A dump of a file from its start that does not wait at the end of the log.
+async fn dump(connect: &ConnectOptions, server_id: u32, file: &str) -> Result<(BinlogStream, EventDecoder), ScanError> {
+    let connection = Connection::connect(connect).await?;
+    let start = DumpStart::Position { file: file.to_owned(), position: 4 };
+    // A UUID of its own: the pipeline's would end a running dump.
+    let mut dump = BinlogDump::new(start, server_id, "00000000-0000-4000-8000-000000000001");
+    dump.non_blocking = true;
+    dump.register = false;
+    let decoder =
+        EventDecoder::new(DecoderOptions { stream_checksum: Some(Checksum::Crc32), ..DecoderOptions::default() });
+    Ok((connection.dump(dump).await?, decoder))
+}
+
+/// The timestamp of a file's FORMAT_DESCRIPTION, in seconds of Unix time.
+///
+/// # Errors
+/// [`ScanError`].
+pub async fn file_created(connect: &ConnectOptions, server_id: u32, file: &str) -> Result<u32, ScanError> {
+    let (mut stream, mut decoder) = dump(connect, server_id, file).await?;
+    while let Some(raw) = stream.next().await? {
+        let event = decoder.decode(&raw)?;
+        if matches!(event.body, EventBody::FormatDescription(_)) {
+            return Ok(event.header.timestamp);
+        }
+    }
+    Err(ScanError::Beyond(format!("{file}:4")))
+}
+
 /// The transactions that ended at or before `at`: reads the file from its start on a connection of its own, without
 /// waiting at its end.
 ///
 /// # Errors
 /// [`ScanError`].
 pub async fn gtids_at(connect: &ConnectOptions, server_id: u32, at: &Position) -> Result<GtidSet, ScanError> {
-    let connection = Connection::connect(connect).await?;
-    let start = DumpStart::Position { file: at.file.to_string(), position: 4 };
-    // A UUID of its own: the pipeline's would end a running dump.
-    let mut dump = BinlogDump::new(start, server_id, "00000000-0000-4000-8000-000000000001");
-    dump.non_blocking = true;
-    dump.register = false;
-    let mut stream = connection.dump(dump).await?;
-    let mut decoder =
-        EventDecoder::new(DecoderOptions { stream_checksum: Some(Checksum::Crc32), ..DecoderOptions::default() });
+    let (mut stream, mut decoder) = dump(connect, server_id, &at.file).await?;
     let mut set: Option<GtidSet> = None;
     let mut open = None;
     let mut place = PositionTracker::new(Position { file: Arc::clone(&at.file), offset: 4 });

@@ -13,11 +13,16 @@ use crate::pipeline::workers::{Access, Failure, Job, Outcome};
 impl<B: Backend> Driver<'_, B> {
     pub(super) fn give_up_youngest(&mut self) {
         let Some(chunk) = self.core.merge.youngest_holding() else { return };
+        self.smaller_chunks(chunk);
+        self.give_up(chunk);
+    }
+
+    /// From now on chunks of this one's table have half as many rows.
+    fn smaller_chunks(&mut self, chunk: ChunkId) {
         if let Some(table) = self.loop_state.chunks.get(&chunk).copied() {
             let rows = self.loop_state.rows.entry(table).or_insert(self.limits.chunk_rows);
             *rows = (*rows / 2).max(1);
         }
-        self.give_up(chunk);
     }
 
     pub(super) fn give_up(&mut self, chunk: ChunkId) {
@@ -56,6 +61,9 @@ impl<B: Backend> Driver<'_, B> {
                     self.loop_state.whole.insert(id);
                 }
                 if let Some(chunk) = chunk {
+                    if matches!(error, Failure::Locked(_)) {
+                        self.smaller_chunks(chunk);
+                    }
                     self.give_up(chunk);
                 }
                 self.chunk_failed(error, now)?;
@@ -66,6 +74,7 @@ impl<B: Backend> Driver<'_, B> {
 
     pub(super) fn chunk_failed(&mut self, error: Failure, now: Instant) -> Result<(), RunError> {
         let text = match error {
+            Failure::Locked(_) => error.to_string(),
             Failure::OtherServer(uuid) => format!("the source answered as another server ({uuid})"),
             Failure::Data(text) => return Err(RunError::stopped(format!("a snapshot row cannot be read: {text}"))),
             Failure::Read(e) if e.connection().is_none() => {
@@ -157,6 +166,7 @@ impl<B: Backend> Driver<'_, B> {
             access,
             range,
             covers: opening.covers,
+            decided: Arc::default(),
             rows,
             bytes: self.limits.chunk_bytes,
         })

@@ -303,6 +303,10 @@ impl<B: Backend> Driver<'_, B> {
                 "the source is another server now ({uuid} instead of {}): going back to the last durable record",
                 self.plan.server_uuid
             ))),
+            Some(Err(StreamEnd::Read(e))) => {
+                self.source_lost(&e.to_string(), Duration::ZERO);
+                Ok(())
+            }
             Some(Err(StreamEnd::Wire(e))) => self.lost(e).await,
             None => {
                 self.source_lost("the source ended the stream", Duration::ZERO);

@@ -11,7 +11,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use millstream_binlog::event::{Event, EventBody, PayloadEvents, PayloadPlace, PayloadReader, TransactionPayload};
+use millstream_binlog::event::{
+    Event, EventBody, Inflater, PayloadEvents, PayloadPlace, PayloadReader, TransactionPayload,
+};
 use millstream_binlog::{EventDecoder, Position, PositionTracker, SharedRow, TableSchema};
 use rustc_hash::FxHashMap;
 
@@ -23,7 +25,7 @@ use super::report::Report;
 use super::weights::Weights;
 use super::workers::Access;
 use crate::config::NameCase;
-use crate::delivery::{Coordinate, Delivery, TxnId};
+use crate::delivery::{Coordinate, Delivery, SourceKind, TxnId};
 use crate::merge::{Merge, TableId};
 use crate::schema::default::ColumnDefault;
 
@@ -97,6 +99,8 @@ struct Transaction {
     captured_rows: bool,
 }
 
+/// The server's own limit of an event's bytes.
+const MAX_EVENT: usize = 1 << 30;
 /// Events of a compressed transaction that are read before the driver looks at everything else.
 const INNER_EVENTS_PER_TURN: usize = 64;
 
@@ -117,6 +121,8 @@ pub(super) trait Wanted: Send {
 pub(super) struct Core {
     decoder: EventDecoder,
     payload: PayloadReader,
+    /// For statements and rows that MariaDB has packed; taken out while it lends an event.
+    inflater: Option<Inflater>,
     /// A compressed transaction that is read in part.
     paused: Option<(Bytes, PayloadPlace)>,
     maps: FxHashMap<u64, Mapped>,
@@ -186,7 +192,8 @@ impl Core {
         let ordinals = vec![0; tables.len()];
         let mut core = Self {
             decoder,
-            payload: PayloadReader::new(1 << 30, 1 << 30),
+            payload: PayloadReader::new(MAX_EVENT, 1 << 30),
+            inflater: None,
             paused: None,
             maps: FxHashMap::default(),
             tables,
@@ -288,10 +295,30 @@ impl Core {
         if let EventBody::TransactionPayload(payload) = event.body {
             self.payload_events(raw, &payload, None)?;
         } else {
-            self.apply(&event)?;
+            self.opened(event)?;
             self.hold_unweighed(raw, false);
         }
+        self.advance();
         Ok(self.flow())
+    }
+
+    /// An event whose body may be packed.
+    fn opened(&mut self, event: Event<'_>) -> Result<(), RunError> {
+        if !matches!(event.body, EventBody::CompressedQuery(_) | EventBody::CompressedRows(_)) {
+            return self.apply(&event);
+        }
+        if let EventBody::CompressedRows(rows) = event.body
+            && self.passes_over(rows.table_id())
+        {
+            return Ok(());
+        }
+        let mut inflater = self.inflater.take().unwrap_or_else(|| Inflater::new(MAX_EVENT));
+        let done = match event.inflate(&mut inflater) {
+            Ok(event) => self.apply(&event),
+            Err(e) => Err(self.broken(e)),
+        };
+        self.inflater = Some(inflater);
+        done
     }
 
     const fn flow(&self) -> Flow {
@@ -319,7 +346,7 @@ impl Core {
         if let Some(Unweighed { raw, inner }) = self.unweighed.take() {
             let event = if inner { self.decoder.decode_inner(&raw) } else { self.decoder.decode_again(&raw) };
             let event = event.map_err(|e| self.broken(e))?;
-            self.apply(&event)?;
+            self.opened(event)?;
             self.hold_unweighed(&raw, inner);
         } else if let Some((raw, place)) = self.paused.take() {
             let event = self.decoder.decode_again(&raw).map_err(|e| self.broken(e))?;
@@ -372,21 +399,60 @@ impl Core {
         RunError::stopped(format!("stopped at {}{open}: {what}", self.at.position()))
     }
 
+    /// Where an event that lies in the log begins.
+    fn begins(&self, event: &Event<'_>) -> Position {
+        let mut at = self.position();
+        at.offset = at.offset.saturating_sub(u64::from(event.header.length));
+        at
+    }
+
+    /// The FORMAT_DESCRIPTION of the file that is read. In a log that was RESET the same name stands for another file.
+    fn file_begins(&mut self, created: u32) -> Result<(), RunError> {
+        match self.merge.file_created(&self.at.position().file, created) {
+            Ok(()) => Ok(()),
+            Err(before) => Err(self.stop(format_args!(
+                "the file is another one than before (written since {created}, not {before}, in seconds of Unix time): the \
+                 source's log was reset, or this is another server. Begin again with a new state directory and on_existing = \
+                 \"truncate\""
+            ))),
+        }
+    }
+
     fn apply(&mut self, event: &Event<'_>) -> Result<(), RunError> {
         match event.body {
             EventBody::Rows(ref rows) => self.rows(rows),
             EventBody::TableMap(ref map) => self.table_map(map),
             EventBody::Gtid(ref gtid) => {
-                let Some(id) = gtid.gtid else {
-                    return Err(self.stop(
-                        "a transaction without a GTID; gtid_mode must be ON (set it back and begin with a new state)",
-                    ));
+                let commit = gtid.immediate_commit_micros;
+                let ts_micros = if commit > 0 { Some(commit) } else { written_at(event) };
+                let id = match (self.merge.judged().kind(), gtid.gtid) {
+                    (SourceKind::Position, _) => TxnId::At(self.begins(event)),
+                    (SourceKind::Gtid, Some(gtid)) => gtid.into(),
+                    (SourceKind::Gtid, None) => {
+                        return Err(self.stop(
+                            "a transaction without a GTID, in a pipeline that began with gtid_mode=ON: set it back, or begin \
+                             with a new state",
+                        ));
+                    }
                 };
-                let ts_micros = (gtid.immediate_commit_micros > 0).then_some(gtid.immediate_commit_micros);
-                self.begin(id.into(), Some(id.to_string()), ts_micros)
+                self.begin(id, gtid.gtid.map(|gtid| gtid.to_string()), ts_micros)
+            }
+            EventBody::MariaGtid(ref gtid) if self.merge.judged().kind() == SourceKind::Position => {
+                self.begin(TxnId::At(self.begins(event)), Some(gtid.gtid.to_string()), written_at(event))?;
+                if let Some(open) = &mut self.transaction {
+                    // No BEGIN follows.
+                    open.begun = !gtid.is_standalone();
+                }
+                Ok(())
             }
             EventBody::Xid(_) => self.commit(),
-            EventBody::Query(ref query) => self.query(query),
+            EventBody::Query(ref query) => {
+                // Servers that log no GTID, not even an anonymous one: a statement begins its transaction.
+                if self.transaction.is_none() && self.merge.judged().kind() == SourceKind::Position {
+                    self.begin(TxnId::At(self.begins(event)), None, written_at(event))?;
+                }
+                self.query(query)
+            }
             EventBody::ExecuteLoadQuery(ref query) => {
                 let at = String::from_utf8_lossy(query.sql).into_owned();
                 Err(self.stop(format_args!(
@@ -399,13 +465,13 @@ impl Core {
             }
             EventBody::Rotate(_) => {
                 self.maps.clear();
-                self.advance();
+                if self.transaction.is_none() {
+                    self.merge.rotated(self.position());
+                }
                 Ok(())
             }
-            EventBody::Heartbeat(_) | EventBody::FormatDescription(_) | EventBody::PreviousGtids(_) => {
-                self.advance();
-                Ok(())
-            }
+            EventBody::FormatDescription(_) => self.file_begins(event.header.timestamp),
+            EventBody::Heartbeat(_) | EventBody::PreviousGtids(_) | EventBody::GtidList(_) => Ok(()),
             EventBody::Stop => {
                 self.report.skip("stop");
                 Ok(())
@@ -438,4 +504,9 @@ impl Core {
             _ => Err(self.stop(format_args!("the engine cannot follow a {} event", event.header.event_type))),
         }
     }
+}
+
+/// When an event was written, in microseconds of Unix time: whole seconds, as the log has them.
+fn written_at(event: &Event<'_>) -> Option<u64> {
+    (event.header.timestamp > 0).then(|| u64::from(event.header.timestamp).saturating_mul(1_000_000))
 }

@@ -61,23 +61,25 @@ impl Core {
         Ok(())
     }
 
+    /// Whether rows that name the table by this id are not looked at; then they are counted.
+    pub(super) fn passes_over(&mut self, table_id: u64) -> bool {
+        match self.maps.get(&table_id) {
+            Some(Mapped::Asleep) => self.report.skip("quarantined"),
+            Some(Mapped::Late) => self.report.skip("table_appeared_later"),
+            Some(Mapped::Other) => self.report.filtered_events = self.report.filtered_events.saturating_add(1),
+            Some(Mapped::Captured { .. }) | None => return false,
+        }
+        true
+    }
+
     pub(super) fn rows(&mut self, rows: &RowsEvent<'_>) -> Result<(), RunError> {
-        let (table, schema) = match self.maps.get(&rows.table_id) {
-            Some(Mapped::Captured { table, schema, .. }) => (*table, Arc::clone(schema)),
-            Some(Mapped::Asleep) => {
-                self.report.skip("quarantined");
-                return Ok(());
-            }
-            Some(Mapped::Late) => {
-                self.report.skip("table_appeared_later");
-                return Ok(());
-            }
-            Some(Mapped::Other) => {
-                self.report.filtered_events = self.report.filtered_events.saturating_add(1);
-                return Ok(());
-            }
-            None => return Err(self.stop("rows of a table that was not named before")),
+        if self.passes_over(rows.table_id) {
+            return Ok(());
+        }
+        let Some(Mapped::Captured { table, schema, .. }) = self.maps.get(&rows.table_id) else {
+            return Err(self.stop("rows of a table that was not named before"));
         };
+        let (table, schema) = (*table, Arc::clone(schema));
         let Some(open) = &mut self.transaction else {
             return Err(self.stop("rows outside of a transaction"));
         };

@@ -4,7 +4,7 @@ use millstream_binlog::DecoderOptions;
 use millstream_binlog::event::Checksum;
 
 use super::*;
-use crate::delivery::Passed;
+use crate::delivery::{Passed, TxnId};
 use crate::merge::Rules;
 use crate::pipeline::output::Sequence;
 
@@ -16,8 +16,12 @@ impl Wanted for Nothing {
     }
 }
 
-/// A core that captures no table.
+/// A core that captures no table, of a source with GTIDs.
 fn core() -> Core {
+    core_at(Passed::default())
+}
+
+fn core_at(begin: Passed) -> Core {
     let options = DecoderOptions { stream_checksum: Some(Checksum::None), ..DecoderOptions::default() };
     let outputs = Outputs {
         pipeline: 1,
@@ -37,7 +41,7 @@ fn core() -> Core {
     Core::new(
         EventDecoder::new(options),
         Vec::new(),
-        Merge::new(Passed::default(), None, Rules::default()),
+        Merge::new(begin, None, Rules::default()),
         Delivery::new(1, 1),
         outputs,
         BTreeSet::new(),
@@ -125,7 +129,7 @@ fn what_the_engine_cannot_follow_stops_it_by_name() {
     let rows = [5, 0, 0, 0, 0, 0, 1, 0, 1, 1, 0x81, 5];
     for (ty, body, text) in [
         (162, &maria_gtid[..], "the engine cannot follow a MARIADB_GTID (162) event"),
-        (166, &rows, "the engine cannot follow a WRITE_ROWS_COMPRESSED_V1 (166) event"),
+        (166, &rows, "WRITE_ROWS_COMPRESSED_V1 (166)"),
         (20, &rows, "PRE_GA_WRITE_ROWS (20) event ending at log position 200: a row event of a 5.1 pre-release"),
         (172, &rows, "a row event in fragments (binlog_row_event_fragment_threshold) is not supported"),
         (60, &rows, "unknown event type without the IGNORABLE flag"),
@@ -152,4 +156,71 @@ fn the_position_has_64_bits() {
         core.event(&event(16, 0, log_pos + 1, &[0; 8])).unwrap();
     }
     assert_eq!(core.position().offset, (2 << 32) + 8);
+}
+
+fn query(sql: &str, log_pos: u32) -> Bytes {
+    event(2, 0, log_pos, &[&[0; 13][..], &[0], sql.as_bytes()].concat())
+}
+
+fn format_description(timestamp: u32) -> Bytes {
+    let mut body = vec![4, 0];
+    body.extend_from_slice(b"5.6.24-log");
+    body.resize(52, 0);
+    body.extend_from_slice(&[0, 0, 0, 0, 19, 56, 13, 0, 8]);
+    // Checksum: none, and its field.
+    body.extend_from_slice(&[0, 0, 0, 0, 0]);
+    let mut raw = event(15, 0, 0, &body).to_vec();
+    raw[0..4].copy_from_slice(&timestamp.to_le_bytes());
+    Bytes::from(raw)
+}
+
+/// Of a source without GTIDs a transaction begins where its first event does: a BEGIN, a statement of its own, an anonymous
+/// GTID, or MariaDB's.
+#[test]
+fn without_gtids_transactions_are_known_by_where_they_begin() {
+    let place = |offset| Position::new("binlog.000001", offset);
+    let maria = |flags: u8, log_pos| {
+        event(162, 0, log_pos, &[&7u64.to_le_bytes()[..], &[0; 4], &[flags], &[0; 6]].concat())
+    };
+    let anonymous = |log_pos| event(34, 0, log_pos, &[&[0][..], &[0; 24]].concat());
+    let xid = |log_pos| event(16, 0, log_pos, &[0; 8]);
+    for (first, rest) in [
+        (query("BEGIN", 1000), vec![table_map(7), xid(1200)]),
+        (anonymous(1000), vec![query("BEGIN", 1100), table_map(7), xid(1200)]),
+        (maria(0, 1000), vec![table_map(7), xid(1200)]),
+        (maria(0, 1000), vec![table_map(7), query("COMMIT", 1200)]),
+        (anonymous(1000), vec![query("CREATE DATABASE x", 1200)]),
+        (maria(1, 1000), vec![query("CREATE DATABASE x", 1200)]),
+    ] {
+        let mut core = core_at(place(500).into());
+        core.event(&rotate("binlog.000001")).unwrap();
+        let begin = 1000 - first.len() as u64;
+        assert_eq!(core.event(&first).unwrap(), Flow::Inside);
+        assert_eq!(core.open_transaction(), Some(TxnId::At(place(begin))));
+        assert_eq!(core.merge.judged(), &place(500).into(), "it is not over");
+        for raw in &rest {
+            core.event(raw).unwrap();
+        }
+        assert!(!core.is_inside());
+        assert_eq!(core.merge.judged(), &place(1200).into());
+    }
+    // One statement, of a server that logs no GTIDs at all.
+    let mut core = core_at(place(4).into());
+    core.event(&rotate("binlog.000001")).unwrap();
+    assert_eq!(core.event(&query("CREATE DATABASE x", 1200)).unwrap(), Flow::Boundary);
+    assert_eq!(core.merge.judged(), &place(1200).into());
+    // The next file: nothing of the old one is needed any more.
+    core.event(&rotate("binlog.000002")).unwrap();
+    assert_eq!(core.merge.judged(), &Position::new("binlog.000002", 4).into());
+}
+
+#[test]
+fn a_file_of_the_same_name_and_another_age_stops_the_stream() {
+    let mut core = core_at(Position::new("binlog.000001", 500).into());
+    core.event(&rotate("binlog.000001")).unwrap();
+    core.event(&format_description(1_700_000_000)).unwrap();
+    core.event(&rotate("binlog.000001")).unwrap();
+    core.event(&format_description(1_700_000_000)).unwrap();
+    let error = core.event(&format_description(1_700_000_001)).unwrap_err().to_string();
+    assert!(error.contains("written since 1700000001, not 1700000000") && error.contains("log was reset"), "{error}");
 }

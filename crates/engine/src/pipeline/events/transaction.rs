@@ -26,10 +26,7 @@ impl ddl::Captured for Names {
     }
 }
 
-/// An XA transaction's id as text.
-pub(super) fn xid_text(format_id: i32, gtrid: &[u8], bqual: &[u8]) -> String {
-    format!("{format_id}:{}:{}", gtrid.escape_ascii(), bqual.escape_ascii())
-}
+pub(super) use crate::snapshot::fence::xid_text;
 
 impl Core {
     pub(super) fn begin(&mut self, id: TxnId, gtid: Option<String>, ts_micros: Option<u64>) -> Result<(), RunError> {

@@ -36,10 +36,12 @@ use super::weights::Weights;
 use super::workers::Workers;
 use crate::checkpoint::{Backend, SourceState, Store, StoredState, StoredTable, StoredTarget};
 use crate::config::{self, Config, NameCase, SnapshotMode, TablePatterns, Until};
-use crate::delivery::{Coordinate, Delivery, Passed, TargetNo, TargetState, TxnId, resume};
+use crate::delivery::{Coordinate, Delivery, SourceKind, TargetNo, TargetState, TxnId, resume};
 use crate::key::Collations;
 use crate::merge::{KeyRange, Merge};
 use crate::preflight;
+use crate::snapshot::dialect::Dialect;
+use crate::snapshot::fence::{Fence, dialect_facts};
 use crate::snapshot::reader;
 use crate::stream::StreamPlan;
 
@@ -98,11 +100,11 @@ pub(super) async fn attempt<B: Backend>(
 ) -> Result<(), RunError> {
     let hosts = &mut carried.hosts;
     let (mut control, connect) = hosts.connect().await?;
-    reader::session_setup(&mut control).await.map_err(unread)?;
-    let mut facts = source_facts(&mut control).await?;
-    let fence = reader::high_watermark(&mut control).await.map_err(unread)?;
-
+    reader::session_setup(&mut control, Dialect::ExecutedSet).await.map_err(unread)?;
     let stored = store.read()?;
+    let known = stored.as_ref().filter(|s| s.source.is_some()).map(|s| s.stream.passed.kind());
+    let mut facts = source_facts(&mut control, known).await?;
+    let fence = facts.end.clone();
     if stored.as_ref().is_none_or(|s| s.source.is_none()) {
         // Before anything is written: the next start would take the file for this pipeline's own.
         output_is_new(config)?;
@@ -167,7 +169,7 @@ pub(super) async fn attempt<B: Backend>(
     let (begin, source) = if first {
         let begin = first_position(config, &connect, &facts).await?;
         (
-            Passed::from(begin),
+            begin,
             SourceState { server_uuid: facts.server_uuid.clone(), fence: Some((fence.file.to_string(), fence.offset)) },
         )
     } else {
@@ -209,6 +211,8 @@ pub(super) async fn attempt<B: Backend>(
             !state.tables.iter().any(|s| s.schema.database == t.schema.database && s.schema.table == t.schema.table)
         })
         .collect();
+    let dialect = Dialect::choose(&dialect_facts(&mut control, facts.kind).await.map_err(unread)?);
+    let fencing = options.fence(Fence::new(dialect, facts.kind));
     if first || !new_targets.is_empty() {
         check_xa(&mut control).await?;
     }
@@ -219,7 +223,7 @@ pub(super) async fn attempt<B: Backend>(
 
     let row_image = control.query_all("SELECT @@GLOBAL.binlog_row_image").await.map_err(away)?;
     let parts_are_logged = row_image.scalar().is_some_and(|image| !image.eq_ignore_ascii_case("FULL"));
-    let goal = goal_of(config, options, &mut carried.goal, &facts);
+    let goal = goal_of(config, options, &mut carried.goal, &facts)?;
     if matches!(goal, Goal::Position(_)) && !hosts.is_first_server(&facts.server_uuid) {
         return Err(RunError::stopped(format!(
             "the source is {hosts} now, where the position given by --until means nothing: name a GTID set"
@@ -236,6 +240,9 @@ pub(super) async fn attempt<B: Backend>(
         target.pace = carried.paces.remove(&target.no).unwrap_or_default();
     }
     let mut merge = Merge::new(begin, source.fence(), options.rules());
+    if !fencing.dialect.covers_xa() {
+        merge.lw_lacks_xa();
+    }
     let mut captured: Vec<Captured> = Vec::new();
     for (table, groups) in tables.iter().zip(groups) {
         let access = table.access(config, facts.case, &collations).map_err(|e| RunError::refused(e.to_string()))?;
@@ -278,7 +285,7 @@ pub(super) async fn attempt<B: Backend>(
         sink,
         store,
         era,
-        workers: Workers::start(workers, &connect, &plan.server_uuid, &options.hooks, options.rules()),
+        workers: Workers::start(workers, &connect, &plan.server_uuid, fencing, &options.hooks, options.rules()),
         weigher: Weigher::start(connect, plan.server_uuid.clone(), collations, options.hooks.clone(), limits.away),
         hooks: options.hooks.clone(),
         plan,
@@ -289,7 +296,14 @@ pub(super) async fn attempt<B: Backend>(
         loop_state: LoopState::new(now),
     };
     let live = driver.core.live_tables();
-    tracing::info!(era, tables = driver.core.tables.len(), live, "running");
+    tracing::info!(
+        era,
+        tables = driver.core.tables.len(),
+        live,
+        begins_at = %driver.core.merge.judged(),
+        chunks = fencing.dialect.describe(),
+        "running"
+    );
     let result = driver.run().await;
     driver.core.finish_report();
     carried.total = core::mem::take(&mut driver.core.report);
@@ -317,15 +331,30 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-fn goal_of(config: &Config, options: &RunOptions, goal: &mut Option<Goal>, facts: &SourceFacts) -> Goal {
-    goal.get_or_insert_with(|| match &options.until {
-        None if config.snapshot.mode == SnapshotMode::Only => Goal::Live,
-        None => Goal::None,
-        Some(Until::Current) => Goal::Passed(facts.executed.clone().into()),
-        Some(Until::Gtids(set)) => Goal::Passed(set.clone().into()),
-        Some(Until::Position(at)) => Goal::Position(at.clone()),
-    })
-    .clone()
+fn goal_of(
+    config: &Config,
+    options: &RunOptions,
+    goal: &mut Option<Goal>,
+    facts: &SourceFacts,
+) -> Result<Goal, RunError> {
+    if let Some(goal) = goal {
+        return Ok(goal.clone());
+    }
+    let found = match (&options.until, facts.kind) {
+        (None, _) if config.snapshot.mode == SnapshotMode::Only => Goal::Live,
+        (None, _) => Goal::None,
+        (Some(Until::Current), SourceKind::Gtid) => Goal::Passed(facts.now()),
+        (Some(Until::Current), SourceKind::Position) => Goal::Position(facts.end.clone()),
+        (Some(Until::Gtids(set)), SourceKind::Gtid) => Goal::Passed(set.clone().into()),
+        (Some(Until::Gtids(_)), SourceKind::Position) => {
+            return Err(RunError::refused(
+                "--until: this source is followed by positions, as it is no MySQL with gtid_mode=ON: name a file and an offset",
+            ));
+        }
+        (Some(Until::Position(at)), _) => Goal::Position(at.clone()),
+    };
+    *goal = Some(found.clone());
+    Ok(found)
 }
 
 /// jsonl: a file that a new pipeline writes to must be empty, as what it holds is not this pipeline's.
