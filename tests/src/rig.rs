@@ -233,6 +233,7 @@ dir = "state"
         let at = |name: &str| columns.iter().position(|column| column == name).unwrap();
         let order: Vec<usize> = source.columns.iter().map(|c| at(&c.name)).collect();
         let (seq, op, gtid, row_no) = (at("_ms_seq"), at("_ms_op"), at("_ms_gtid"), at("_ms_row"));
+        let (file, pos) = (at("_ms_file"), at("_ms_pos"));
         log.sort_by_key(|row| row[seq].as_deref().unwrap().parse::<i64>().unwrap());
         let mut faults = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
@@ -245,7 +246,12 @@ dir = "state"
                 .collect();
             let key: Vec<Option<String>> = source.key.iter().map(|i| values[*i].clone()).collect();
             let what = format!("{key:?} {:?} {:?} {:?}", row[op], row[gtid], row[row_no]);
-            if row[gtid].is_some() && !seen.insert((row[gtid].clone(), row[row_no].clone())) {
+            // Without a GTID a change is known by its place in the log.
+            let id = match &row[gtid] {
+                Some(gtid) => [Some(gtid.clone()), None, row[row_no].clone()],
+                None => [row[file].clone(), row[pos].clone(), row[row_no].clone()],
+            };
+            if row[op].as_deref() != Some("r") && !seen.insert(id) {
                 faults.push(format!("twice: {what}"));
             }
             let fits = match row[op].as_deref() {

@@ -8,7 +8,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
 
-use crate::server::{Endpoint, SessionError, unescape};
+use crate::server::{Endpoint, Flavor, SessionError, unescape};
 
 /// A row: one text per column in the table's own order, nothing for NULL.
 pub type TextRow = Vec<Option<String>>;
@@ -82,14 +82,7 @@ impl SourceTable {
 
     /// Streams all rows in the order of the key.
     pub fn rows(&self, endpoint: &Endpoint) -> Result<Rows, SessionError> {
-        let columns: Vec<String> = self.columns.iter().map(SourceColumn::expression).collect();
-        let mut query =
-            format!("SET time_zone = '+00:00'; SELECT {} FROM `{}`.`{}`", columns.join(", "), self.database, self.name);
-        for (n, &index) in self.key.iter().enumerate() {
-            query.push_str(if n == 0 { " ORDER BY " } else { ", " });
-            // With the table's name: an expression's alias must not be meant.
-            query.push_str(&format!("`{}`.`{}`", self.name, self.columns[index].name));
-        }
+        let query = self.query(endpoint);
         let mut program = endpoint
             .batch()
             .args(["-e", &query])
@@ -102,9 +95,28 @@ impl SourceTable {
         Ok(Rows { program, output, forms, line: Vec::new() })
     }
 
+    fn query(&self, endpoint: &Endpoint) -> String {
+        let flavor = endpoint.flavor();
+        let columns: Vec<String> = self.columns.iter().map(|column| column.expression(flavor)).collect();
+        let mut query =
+            format!("SET time_zone = '+00:00'; SELECT {} FROM `{}`.`{}`", columns.join(", "), self.database, self.name);
+        for (n, &index) in self.key.iter().enumerate() {
+            query.push_str(if n == 0 { " ORDER BY " } else { ", " });
+            // With the table's name: an expression's alias must not be meant.
+            query.push_str(&format!("`{}`.`{}`", self.name, self.columns[index].name));
+        }
+        query
+    }
+
     /// All rows in the order of the key.
     pub fn read(&self, endpoint: &Endpoint) -> Result<Vec<TextRow>, SessionError> {
-        self.rows(endpoint)?.collect()
+        if endpoint.flavor().has_client_programs() {
+            return self.rows(endpoint)?.collect();
+        }
+        // A server whose own client is not here: this project's, with the conversion still the server's.
+        let value = |(column, text): (&SourceColumn, String)| text.strip_prefix('=').map(|t| column.normal(t.to_owned()));
+        let rows = endpoint.session()?.sql(&self.query(endpoint))?;
+        Ok(rows.into_iter().map(|row| self.columns.iter().zip(row).map(value).collect()).collect())
     }
 
     /// The texts of the key's columns in `row`, in key order.
@@ -115,13 +127,14 @@ impl SourceTable {
 
 impl SourceColumn {
     /// A value marked by `=`, or `-` for NULL: the client prints NULL like the text `NULL`.
-    fn expression(&self) -> String {
+    fn expression(&self, flavor: Flavor) -> String {
         let name = format!("`{}`", self.name);
         let text = match self.form {
             Form::Signed => format!("CAST({name} AS SIGNED)"),
             Form::Unsigned => format!("CAST({name} AS UNSIGNED)"),
             Form::Text => format!("CONVERT({name} USING utf8mb4)"),
             Form::Hex => format!("LOWER(HEX({name}))"),
+            Form::Float | Form::Double if flavor != Flavor::Mysql97 => format!("({name} + 0e0)"),
             // A FLOAT printed as such loses digits, and a DOUBLE made text by itself is cut to the column's width;
             // in JSON it has all of them.
             Form::Float | Form::Double => format!(

@@ -10,6 +10,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
+use super::Flavor;
 use super::install::Installation;
 
 /// How to reach a server as root; cheap to clone, and good across restarts.
@@ -56,6 +57,11 @@ enum Client {
 }
 
 impl Endpoint {
+    /// Which server it is.
+    pub fn flavor(&self) -> Flavor {
+        self.installation.flavor()
+    }
+
     /// A command for one of the server's programs (`mysql`, `mysqldump`, …), connected as root
     /// over the socket.
     pub fn client(&self, program: &str) -> Command {

@@ -52,8 +52,11 @@ impl Workload {
     pub fn create(&self, endpoint: &Endpoint) -> Result<(), SessionError> {
         let mut session = endpoint.session()?;
         session.sql(&format!("CREATE DATABASE `{}`", self.database))?;
+        // MySQL 5.6 has no JSON.
+        let old = session.sql("SELECT VERSION()")?.into_iter().flatten().any(|version| version.starts_with("5.6."));
         for table in &TABLES {
-            session.sql(&table.create(&self.database))?;
+            let create = table.create(&self.database);
+            session.sql(&if old { create.replace(" JSON", " MEDIUMTEXT") } else { create })?;
         }
         Ok(())
     }
