@@ -114,7 +114,8 @@ impl SourceTable {
             return self.rows(endpoint)?.collect();
         }
         // A server whose own client is not here: this project's, with the conversion still the server's.
-        let value = |(column, text): (&SourceColumn, String)| text.strip_prefix('=').map(|t| column.normal(t.to_owned()));
+        let value =
+            |(column, text): (&SourceColumn, String)| text.strip_prefix('=').map(|t| column.normal(t.to_owned()));
         let rows = endpoint.session()?.sql(&self.query(endpoint))?;
         Ok(rows.into_iter().map(|row| self.columns.iter().zip(row).map(value).collect()).collect())
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_binlog::{Charset, ColumnType, TableSchema};
-use millstream_wire::{Connection, Error};
+use millstream_wire::{Connection, Error, Flavor};
 
 use super::kind::{Order, order};
 
@@ -84,11 +84,13 @@ impl Collations {
     }
 
     async fn ask(&mut self, connection: &mut Connection, id: u16) -> Result<(), Error> {
-        let named = connection
-            .query_all(&format!(
-                "SELECT COLLATION_NAME AS n, CHARACTER_SET_NAME AS c FROM information_schema.COLLATIONS WHERE ID = {id}"
-            ))
-            .await?;
+        // A MariaDB's UCA collations are there for many character sets, under one short name.
+        let place = if connection.version().is_at_least(Flavor::MariaDb, (10, 10, 0)) {
+            "FULL_COLLATION_NAME AS n, CHARACTER_SET_NAME AS c FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
+        } else {
+            "COLLATION_NAME AS n, CHARACTER_SET_NAME AS c FROM information_schema.COLLATIONS"
+        };
+        let named = connection.query_all(&format!("SELECT {place} WHERE ID = {id}")).await?;
         let (Some(name), Some(charset)) = (named.text(0, "n"), named.text(0, "c")) else { return Ok(()) };
         // A name from the catalog is letters, digits and underscores; anything else is left out, and refused as unknown.
         if ![name, charset].iter().all(|n| n.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')) {

@@ -179,9 +179,8 @@ fn format_description(timestamp: u32) -> Bytes {
 #[test]
 fn without_gtids_transactions_are_known_by_where_they_begin() {
     let place = |offset| Position::new("binlog.000001", offset);
-    let maria = |flags: u8, log_pos| {
-        event(162, 0, log_pos, &[&7u64.to_le_bytes()[..], &[0; 4], &[flags], &[0; 6]].concat())
-    };
+    let maria =
+        |flags: u8, log_pos| event(162, 0, log_pos, &[&7u64.to_le_bytes()[..], &[0; 4], &[flags], &[0; 6]].concat());
     let anonymous = |log_pos| event(34, 0, log_pos, &[&[0][..], &[0; 24]].concat());
     let xid = |log_pos| event(16, 0, log_pos, &[0; 8]);
     for (first, rest) in [
