@@ -21,11 +21,7 @@ const ALL: &str = "runs";
 
 /// Checks that are not done.
 pub(crate) const NOT_DONE: &[Reason] = &[
-    Reason { id: "T17", why: "the check is not written yet" },
-    Reason { id: "T18", why: "the check is not written yet" },
     Reason { id: "T26", why: "the check is not written yet" },
-    Reason { id: "T27", why: "the check is not written yet" },
-    Reason { id: "T29", why: "the check is not written yet" },
     Reason { id: "T30", why: "the check is not written yet" },
 ];
 

@@ -62,6 +62,26 @@ struct Closed {
     phase: Phase,
 }
 
+/// Milliseconds from the first PRECOMMITTED load of an epoch to its commit: well below Doris' hour.
+const PRECOMMIT_LIMIT: u64 = 1_800_000;
+/// From this age on it is warned of.
+const PRECOMMIT_ALARM: u64 = 600_000;
+
+/// How old the oldest PRECOMMITTED load is that is not committed. Doris aborts it after an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "each has its consequence")]
+pub enum PrecommitAge {
+    /// Young, or there is none.
+    Fine,
+    /// Something keeps the epoch from its commit: worth a warning.
+    Old {
+        /// Its age in milliseconds.
+        ms: u64,
+    },
+    /// The epoch is given up, to be uploaded again from the last durable record, while all of it can still be aborted.
+    TooOld,
+}
+
 /// What the driver has to do next.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -168,6 +188,17 @@ impl Delivery {
     #[must_use]
     pub fn oldest_precommit(&self) -> Option<u64> {
         self.loads.values().filter(|l| !l.committed).filter_map(|l| l.precommitted.map(|(_, at)| at)).min()
+    }
+
+    /// The age of the oldest load that is PRECOMMITTED and not committed, at `now` of the same clock.
+    #[must_use]
+    pub fn precommit_age(&self, now: u64) -> PrecommitAge {
+        let ms = self.oldest_precommit().map_or(0, |at| now.saturating_sub(at));
+        match ms {
+            PRECOMMIT_LIMIT.. => PrecommitAge::TooOld,
+            PRECOMMIT_ALARM.. => PrecommitAge::Old { ms },
+            _ => PrecommitAge::Fine,
+        }
     }
 
     /// Whether the filling epoch may be closed: no other one is on its way.

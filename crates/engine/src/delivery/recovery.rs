@@ -54,6 +54,13 @@ pub const fn fate(mode: TableMode, fact: TxnFact, rows_seen: Option<bool>) -> Lo
     }
 }
 
+/// Whether a restart aborts a transaction that the last record does not commit: it is open, and a run of an earlier era began
+/// it. (One that is done already has its rows from a record before the last; a finished one needs nothing.)
+#[must_use]
+pub const fn is_leftover(fact: TxnFact, earlier_era: bool, in_record: bool) -> bool {
+    matches!(fact, TxnFact::Prepare | TxnFact::PreCommitted) && earlier_era && !in_record
+}
+
 /// What to do with one load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::exhaustive_enums, reason = "every action must be carried out")]
@@ -333,6 +340,49 @@ mod tests {
             }
         }
         text
+    }
+
+    /// What becomes of a transaction, by the last durable record.
+    fn restarts() -> String {
+        let mut text =
+            "| last durable record | the load | Visible | Committed | PreCommitted | Prepare | Aborted | Gone |\n\
+             |---|---|---|---|---|---|---|---|\n"
+                .to_owned();
+        let mut line = |record: &str, load: &str, decide: &dyn Fn(TxnFact) -> String| {
+            let cells: Vec<String> = FACTS.iter().map(|fact| decide(*fact)).collect();
+            writeln!(text, "| {record} | {load} | {} |", cells.join(" | ")).unwrap();
+        };
+        let swept =
+            |in_record| move |fact: TxnFact| if is_leftover(fact, true, in_record) { "abort" } else { "-" }.to_owned();
+        line("none", "of an earlier run", &swept(false));
+        line("marked committed", "in it", &|fact| match fact {
+            // The mark says that every commit was answered.
+            TxnFact::PreCommitted | TxnFact::Prepare => "cannot be".to_owned(),
+            _ => "-".to_owned(),
+        });
+        line("marked committed", "of an earlier run, not in it", &swept(false));
+        for mode in MODES {
+            line("not marked", &format!("in it, {mode}"), &|fact| match fate(mode, fact, None) {
+                LoadFate::AskData => "ask the data".to_owned(),
+                fate => fate_name(fate).to_owned(),
+            });
+        }
+        line("not marked", "in it, its table is dropped", &|fact| {
+            // The target leaves the record, so its open transactions are leftovers like any other.
+            let swept = if is_leftover(fact, true, false) { "abort, " } else { "" };
+            format!("{swept}table left out")
+        });
+        line("not marked", "of an earlier run, not in it", &swept(false));
+        line("any", "of this run", &|fact| if is_leftover(fact, false, false) { "abort" } else { "-" }.to_owned());
+        text
+    }
+
+    #[test]
+    fn the_page_shows_what_a_restart_does_by_the_last_record() {
+        let page = include_str!("../../../../docs/exactly-once.md");
+        let table = restarts();
+        assert!(page.contains(&table), "docs/exactly-once.md must hold this table:\n{table}");
+        assert!(!is_leftover(TxnFact::PreCommitted, true, true), "what the record commits is never aborted");
     }
 
     #[test]

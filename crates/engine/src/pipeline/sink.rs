@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::error::RunError;
 use super::hooks::{Hooks, Point, Subject};
 use super::output::{Target, Upload};
-use crate::delivery::{CommitPermit, LoadId, TargetNo, TxnFact};
+use crate::delivery::{CommitPermit, LoadId, TargetNo, TxnFact, is_leftover};
 
 /// Loads on their way at the same time.
 const CONCURRENT_LOADS: usize = 8;
@@ -391,9 +391,14 @@ pub(super) async fn sweep(
     let mut aborted = 0u64;
     for database in databases {
         for ours in client.list_ours(database, &Label::prefix(pipeline)).await.map_err(away)? {
-            let open = matches!(ours.status, TxnStatus::Prepare | TxnStatus::PreCommitted);
-            let foreign = ours.label.parse::<Label>().is_ok_and(|l| l.era() < era);
-            if open && foreign && !keep.contains(&ours.id) {
+            let fact = match ours.status {
+                TxnStatus::Prepare => TxnFact::Prepare,
+                TxnStatus::PreCommitted => TxnFact::PreCommitted,
+                // Finished ones need nothing.
+                _ => continue,
+            };
+            let earlier = ours.label.parse::<Label>().is_ok_and(|l| l.era() < era);
+            if is_leftover(fact, earlier, keep.contains(&ours.id)) {
                 tracing::info!(label = ours.label, txn = ours.id, "aborting a transaction that an earlier run left");
                 client.abort(database, ours.id).await.map_err(away)?;
                 aborted = aborted.saturating_add(1);

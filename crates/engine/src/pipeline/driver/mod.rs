@@ -21,12 +21,10 @@ use super::sink::{Sink, SinkEvent};
 use super::weigher::{Answers, Weigher};
 use super::workers::{Failure, Outcome, Workers};
 use crate::checkpoint::{Backend, Store};
-use crate::delivery::{LoadId, Passed, Step};
+use crate::delivery::{LoadId, Passed, PrecommitAge, Step};
 use crate::merge::TableId;
 use crate::stream::{Batch, SourceReader, StreamEnd, StreamPlan};
 
-/// From the first PRECOMMITTED load of an epoch to its commit: well below Doris' hour.
-const PRECOMMIT_LIMIT: Duration = Duration::from_secs(1800);
 /// How long SIGTERM waits for the end of an open transaction.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
 /// And for the sink to finish the last epoch.
@@ -126,6 +124,8 @@ pub(super) struct LoopState {
     /// An event that cannot be followed: why the run ends once everything before it is delivered.
     stopped: Option<RunError>,
     leftovers_at: Instant,
+    /// Whether it was said that loads wait for their commit for long.
+    precommit_warned: bool,
 }
 
 impl LoopState {
@@ -155,6 +155,7 @@ impl LoopState {
             stop_seen: None,
             stopped: None,
             leftovers_at: now.checked_add(Duration::from_secs(60)).unwrap_or(now),
+            precommit_warned: false,
         }
     }
 }
@@ -411,10 +412,19 @@ impl<B: Backend> Driver<'_, B> {
             ));
         }
         let clock = self.clock(now);
-        if let Some(oldest) = self.core.delivery.oldest_precommit()
-            && clock.saturating_sub(oldest) > u64::try_from(PRECOMMIT_LIMIT.as_millis()).unwrap_or(u64::MAX)
-        {
-            return Err(RunError::away("an epoch has been pre-committed for too long: uploading it again"));
+        match self.core.delivery.precommit_age(clock) {
+            PrecommitAge::Fine => self.loop_state.precommit_warned = false,
+            PrecommitAge::Old { ms } if !self.loop_state.precommit_warned => {
+                self.loop_state.precommit_warned = true;
+                tracing::warn!(
+                    minutes = ms / 60_000,
+                    "loads have waited for their commit for long: Doris drops them after an hour"
+                );
+            }
+            PrecommitAge::Old { .. } => {}
+            PrecommitAge::TooOld => {
+                return Err(RunError::away("an epoch has been pre-committed for too long: uploading it again"));
+            }
         }
         if now >= self.loop_state.leftovers_at {
             self.loop_state.leftovers_at = now.checked_add(Duration::from_secs(600)).unwrap_or(now);
