@@ -25,12 +25,12 @@ pub mod types;
 
 pub use batch::{Batch, Body, Pushed};
 pub use classify::{AbortOutcome, CommitOutcome};
-pub use client::{ClientOptions, DorisClient, Load, Loaded};
-pub use encode::{EncodeError, EncodeOptions, Extent, InvalidDate, KeySpan, Op, RowEncoder, RowMeta};
+pub use client::{ClientOptions, DorisClient, Load, LoadStyle, Loaded};
+pub use encode::{Binary, EncodeError, EncodeOptions, Extent, Format, InvalidDate, KeySpan, Op, RowEncoder, RowMeta};
 pub use error::{Domain, SinkError};
 pub use jsonl::EventEncoder;
 pub use label::Label;
-pub use request::{TwoPhase, TxnRef};
+pub use request::{GroupCommit, TwoPhase, TxnRef};
 pub use table::{Mode, Refused, TargetTable};
 pub use txn::TxnFact;
 pub use types::DorisType;

@@ -12,6 +12,7 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH, EXPECT};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::encode::Format;
 use crate::label::Label;
 
 /// Everything but unreserved characters.
@@ -65,6 +66,20 @@ pub enum TwoPhase {
     No,
 }
 
+/// Whether the server gathers small loads into one transaction of its own. Then there is no label, so a load that is sent
+/// twice is loaded twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[allow(clippy::exhaustive_enums, reason = "Doris knows these three")]
+pub enum GroupCommit {
+    /// Never.
+    #[default]
+    Off,
+    /// The reply comes when the rows are visible.
+    Sync,
+    /// The reply comes when the rows are in the write-ahead log of one BE.
+    Async,
+}
+
 /// A Stream Load, without its body.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadRequest<'a> {
@@ -78,8 +93,12 @@ pub struct LoadRequest<'a> {
     pub columns: &'a str,
     /// The load has some columns alone; the others stay as they are, and every key must have a row.
     pub partial: bool,
+    /// How the rows are written.
+    pub format: Format,
     /// One phase or two.
     pub two_phase: TwoPhase,
+    /// Off with two phases.
+    pub group_commit: GroupCommit,
     /// How long the server lets the load live before it is PRECOMMITTED. Whole seconds, at least 1, at most 259200.
     pub timeout: Duration,
 }
@@ -105,16 +124,10 @@ impl LoadRequest<'_> {
             |name: &'static str, text: &str| HeaderValue::from_bytes(text.as_bytes()).map_err(|_| BadHeader(name));
         let seconds = self.timeout.as_secs().clamp(1, 259_200);
         for (name, text) in [
-            ("label", self.label.to_string().as_str()),
             ("columns", self.columns),
             ("timeout", itoa::Buffer::new().format(seconds)),
-            ("format", "json"),
-            ("read_json_by_line", "true"),
-            ("strip_outer_array", "false"),
             ("strict_mode", "true"),
             ("max_filter_ratio", "0"),
-            // A table property must not turn a labelled load into a group commit, which is not exactly-once.
-            ("group_commit", "off_mode"),
         ] {
             headers.insert(HeaderName::from_static(name), value(name, text)?);
         }
@@ -124,6 +137,23 @@ impl LoadRequest<'_> {
             // strict mode said the same.
             headers
                 .insert(HeaderName::from_static("partial_update_new_key_behavior"), HeaderValue::from_static("ERROR"));
+        }
+        let group = match self.group_commit {
+            // A table property must not turn a labelled load into a group commit, which is not exactly-once.
+            GroupCommit::Off => "off_mode",
+            GroupCommit::Sync => "sync_mode",
+            GroupCommit::Async => "async_mode",
+        };
+        headers.insert(HeaderName::from_static("group_commit"), HeaderValue::from_static(group));
+        if self.group_commit == GroupCommit::Off {
+            headers.insert(HeaderName::from_static("label"), value("label", &self.label.to_string())?);
+        }
+        let format: &[(&'static str, &'static str)] = match self.format {
+            Format::Json => &[("format", "json"), ("read_json_by_line", "true"), ("strip_outer_array", "false")],
+            Format::Csv => &[("format", "csv"), ("column_separator", "\\x01"), ("line_delimiter", "\\x02")],
+        };
+        for (name, text) in format {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(text));
         }
         if self.two_phase == TwoPhase::Yes {
             headers.insert(HeaderName::from_static("two_phase_commit"), HeaderValue::from_static("true"));
@@ -220,7 +250,9 @@ mod tests {
             label: Label::new(1, 2, 3, 4, 5).unwrap(),
             columns: "`id`,`größe`",
             partial: false,
+            format: Format::Json,
             two_phase,
+            group_commit: GroupCommit::Off,
             timeout: Duration::from_secs(600),
         }
     }
@@ -267,6 +299,15 @@ mod tests {
             (&some["partial_columns"], &some["partial_update_new_key_behavior"]),
             (&"true".parse().unwrap(), &"ERROR".parse().unwrap())
         );
+        let csv = LoadRequest { format: Format::Csv, ..load }.backend_headers(&credentials, 1).unwrap();
+        assert_eq!(
+            (&csv["format"], &csv["column_separator"], &csv["line_delimiter"]),
+            (&"csv".parse().unwrap(), &"\\x01".parse().unwrap(), &"\\x02".parse().unwrap())
+        );
+        assert!(!csv.contains_key("read_json_by_line"));
+        let group = LoadRequest { group_commit: GroupCommit::Async, two_phase: TwoPhase::No, ..load };
+        let group = group.backend_headers(&credentials, 1).unwrap();
+        assert!(group["group_commit"] == "async_mode" && !group.contains_key("label"));
         let bad = LoadRequest { columns: "`a\nb`", ..load };
         assert_eq!(bad.backend_headers(&credentials, 1).unwrap_err(), BadHeader("columns"));
     }

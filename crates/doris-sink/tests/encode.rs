@@ -2,8 +2,10 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test")]
 
 use millstream_binlog::value::{Decimal, JsonBinary};
-use millstream_binlog::{Charset, Column, ColumnType, ColumnValue, TableSchema};
-use millstream_doris_sink::{Batch, EncodeOptions, EventEncoder, Mode, Op, RowEncoder, RowMeta, TargetTable};
+use millstream_binlog::{Charset, Column, ColumnType, ColumnValue, Date, DateTime, TableSchema, Time, Timestamp};
+use millstream_doris_sink::{
+    Batch, Binary, EncodeOptions, EventEncoder, Format, Mode, Op, RowEncoder, RowMeta, TargetTable,
+};
 use proptest::prelude::*;
 
 const META: RowMeta<'static> =
@@ -129,5 +131,327 @@ proptest! {
         };
         prop_assert_eq!(key(&a, &c) == key(&b, &d), (&a, &c) == (&b, &d));
         prop_assert_eq!(key(&a, &b) == key(&b, &a), a == b);
+    }
+}
+
+/// What docs/types.md says of one type: its name there, a column of it, a value of it.
+fn samples() -> Vec<(&'static str, ColumnType, Charset, ColumnValue<'static>)> {
+    use ColumnType as M;
+    use ColumnValue as V;
+    let labels = || -> std::sync::Arc<[String]> { ["a", "b"].map(str::to_owned).into() };
+    let date = Date { year: 2026, month: 11, day: 30 };
+    let at = DateTime { date, hour: 23, minute: 59, second: 58, micros: 120_000 };
+    let ts = Timestamp { seconds: 1_796_083_198, micros: 120_000 };
+    let time = Time { negative: true, hours: 838, minutes: 59, seconds: 59, micros: 500_000 };
+    let text = |text: &'static str| V::Text { bytes: text.as_bytes(), charset: Charset::Utf8mb4 };
+    let (bin, utf8) = (Charset::Binary, Charset::Utf8mb4);
+    #[rustfmt::skip]
+    let all = vec![
+        ("TINYINT", M::TinyInt { unsigned: false }, bin, V::Int(-128)),
+        ("TINYINT UNSIGNED", M::TinyInt { unsigned: true }, bin, V::UInt(255)),
+        ("SMALLINT", M::SmallInt { unsigned: false }, bin, V::Int(-32_768)),
+        ("SMALLINT UNSIGNED", M::SmallInt { unsigned: true }, bin, V::UInt(65_535)),
+        ("MEDIUMINT", M::MediumInt { unsigned: false }, bin, V::Int(-8_388_608)),
+        ("MEDIUMINT UNSIGNED", M::MediumInt { unsigned: true }, bin, V::UInt(16_777_215)),
+        ("INT", M::Int { unsigned: false }, bin, V::Int(-2_147_483_648)),
+        ("INT UNSIGNED", M::Int { unsigned: true }, bin, V::UInt(4_294_967_295)),
+        ("BIGINT", M::BigInt { unsigned: false }, bin, V::Int(i64::MIN)),
+        ("BIGINT UNSIGNED", M::BigInt { unsigned: true }, bin, V::UInt(u64::MAX)),
+        ("FLOAT", M::Float, bin, V::Float(16_107_050.0)),
+        ("DOUBLE", M::Double, bin, V::Double(-2.225_073_858_507_201_4e-308)),
+        ("DECIMAL(38,10)", M::Decimal { precision: 38, scale: 10 }, bin, V::DecimalText(b"-1234567890123456789012345678.0123456789")),
+        ("DECIMAL(65,30)", M::Decimal { precision: 65, scale: 30 }, bin, V::DecimalText(b"0.000000000000000000000000000001")),
+        ("BIT(1)", M::Bit { bits: 1 }, bin, V::Bit(1)),
+        ("BIT(9)", M::Bit { bits: 9 }, bin, V::Bit(0x155)),
+        ("BIT(64)", M::Bit { bits: 64 }, bin, V::Bit(u64::MAX)),
+        ("YEAR", M::Year, bin, V::Year(2155)),
+        ("DATE", M::Date, bin, V::Date(date)),
+        ("DATETIME", M::DateTime { fsp: 0 }, bin, V::DateTime(DateTime { micros: 0, ..at })),
+        ("DATETIME(2)", M::DateTime { fsp: 2 }, bin, V::DateTime(at)),
+        ("TIMESTAMP(6)", M::Timestamp { fsp: 6 }, bin, V::Timestamp(ts)),
+        ("TIME(1)", M::Time { fsp: 1 }, bin, V::Time(time)),
+        ("CHAR(10)", M::Char { max_bytes: 40 }, utf8, text("a \"b\"")),
+        ("VARCHAR(300)", M::VarChar { max_bytes: 1200 }, utf8, text("a\tb\\")),
+        ("VARCHAR(16384)", M::VarChar { max_bytes: 65_536 }, utf8, text("")),
+        ("TINYTEXT", M::Text { length_bytes: 1 }, utf8, text("null")),
+        ("TEXT, MEDIUMTEXT, LONGTEXT", M::Text { length_bytes: 4 }, utf8, text("\u{fc} \u{1f388}")),
+        ("ENUM('a','b')", M::Enum { labels: labels(), bytes: 1 }, utf8, V::Enum(2)),
+        ("SET('a','b')", M::Set { labels: labels(), bytes: 1 }, utf8, V::Set(3)),
+        ("BINARY(3)", M::Binary { bytes: 3 }, bin, V::Bytes(b"\x01\xff")),
+        ("VARBINARY(20)", M::VarBinary { max_bytes: 20 }, bin, V::Bytes(b"\x01\xff")),
+        ("TINYBLOB", M::Blob { length_bytes: 1 }, bin, V::Bytes(b"")),
+        ("BLOB, MEDIUMBLOB, LONGBLOB", M::Blob { length_bytes: 4 }, bin, V::Bytes(b"\0")),
+        ("JSON", M::Json, bin, V::JsonText(b"{\"a\": [1, 2.50]}")),
+        ("GEOMETRY and the like", M::Geometry, bin, V::Geometry(&[0, 0, 0, 0, 1])),
+        ("VECTOR", M::Vector, bin, V::Vector(&[0, 0, 0x80, 0x3f])),
+        ("UUID (MariaDB)", M::Uuid, bin, V::Uuid([0x12; 16])),
+        ("INET4 (MariaDB)", M::Inet4, bin, V::Inet4([127, 0, 0, 1])),
+        ("INET6 (MariaDB)", M::Inet6, bin, V::Inet6([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])),
+    ];
+    all
+}
+
+/// The table of docs/types.md, made by the code that it speaks of.
+fn page_of_types() -> String {
+    let mut out = String::from(
+        "| MySQL | Doris | as a key | for example, as JSON | as CSV | CSV with base64 |\n|---|---|---|---|---|---|\n",
+    );
+    for (name, ty, charset, value) in samples() {
+        let schema = |key: bool| {
+            let mut schema = schema(ty.clone(), key);
+            schema.columns[1].charset = charset;
+            schema
+        };
+        let plain = TargetTable::plan(&schema(false), "d", "t", Mode::Upsert).unwrap();
+        let of = |target: &TargetTable| target.columns.iter().find(|c| c.name == "c").unwrap().doris_type.to_string();
+        let key = TargetTable::plan(&schema(true), "d", "t", Mode::Upsert).map_or("refused".to_owned(), |t| of(&t));
+        let field = |format, binary| {
+            let options = EncodeOptions { format, binary, ..EncodeOptions::default() };
+            let mut encoder = RowEncoder::new(&schema(false), &plain, &options);
+            let mut row = Vec::new();
+            encoder.encode([ColumnValue::Int(1), value].into_iter().enumerate(), &META, &mut row).unwrap();
+            let row = String::from_utf8(row).unwrap();
+            match format {
+                Format::Json => {
+                    let field = row.split_once(r#","c":"#).unwrap().1.split_once(r#","__DORIS"#).unwrap().0;
+                    field.to_owned()
+                }
+                Format::Csv => row.split('\u{1}').nth(2).unwrap().replace('\t', "<tab>"),
+            }
+        };
+        let json = field(Format::Json, Binary::Hex);
+        let csv = field(Format::Csv, Binary::Hex);
+        let base64 = field(Format::Csv, Binary::Base64);
+        let base64 = if base64 == csv { String::new() } else { format!("`{base64}`") };
+        let shown = |text: &str| if text.is_empty() { "(empty)".to_owned() } else { format!("`{text}`") };
+        out.push_str(&format!("| {name} | {} | {key} | {} | {} | {base64} |\n", of(&plain), shown(&json), shown(&csv)));
+    }
+    out
+}
+
+#[test]
+fn the_page_of_types_says_what_the_code_does() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/types.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (begin, end) = ("<!-- made by crates/doris-sink/tests/encode.rs -->\n", "<!-- end -->");
+    let (before, rest) = page.split_once(begin).unwrap();
+    let (table, after) = rest.split_once(end).unwrap();
+    let made = page_of_types();
+    if std::env::var_os("MILLSTREAM_BLESS").is_some() {
+        std::fs::write(path, format!("{before}{begin}{made}{end}{after}")).unwrap();
+    } else {
+        assert_eq!(
+            table, made,
+            "after a change of the mapping: MILLSTREAM_BLESS=1 cargo test -p millstream-doris-sink --test encode"
+        );
+    }
+}
+
+/// Rows of CSV for both modes, with the key first and with the key last, field by field as the header names them.
+#[test]
+fn rows_of_csv_have_the_order_of_their_header() {
+    let text = |text: &'static str| ColumnValue::Text { bytes: text.as_bytes(), charset: Charset::Utf8mb4 };
+    let options = EncodeOptions { format: Format::Csv, ..EncodeOptions::default() };
+    for (key, mode, header, row) in [
+        (false, Mode::Upsert, "`__DORIS_DELETE_SIGN__`,`id`,`c`,`__DORIS_SEQUENCE_COL__`", "1|1|x\r|5~"),
+        (true, Mode::Upsert, "`__DORIS_DELETE_SIGN__`,`id`,`c`,`__DORIS_SEQUENCE_COL__`", "1|1|x\r|5~"),
+        (
+            false,
+            Mode::Append,
+            "`_ms_op`,`_ms_gtid`,`_ms_file`,`_ms_pos`,`_ms_row`,`_ms_ts`,`id`,`c`,`_ms_seq`",
+            "d|\\N|b.1|4|0|\\N|1|x\r|5~",
+        ),
+    ] {
+        let mut schema = schema(ColumnType::VarChar { max_bytes: 40 }, key);
+        schema.columns[1].charset = Charset::Utf8mb4;
+        let target = TargetTable::plan(&schema, "d", "t", mode).unwrap();
+        let mut encoder = RowEncoder::new(&schema, &target, &options);
+        assert_eq!(encoder.columns_header(&target), header);
+        let meta = RowMeta { op: Op::Delete, ..META };
+        let mut out = Vec::new();
+        let span = encoder.encode([ColumnValue::Int(1), text("x\r")].into_iter().enumerate(), &meta, &mut out).unwrap();
+        let shown = String::from_utf8(out.clone()).unwrap().replace('\u{1}', "|").replace('\u{2}', "~");
+        assert_eq!(shown, row);
+        // Rows of one key have one span, and others another.
+        if mode == Mode::Upsert {
+            let other = text(if key { "y" } else { "z" });
+            let id = ColumnValue::Int(if key { 1 } else { 2 });
+            let mut again = Vec::new();
+            let same =
+                encoder.encode([ColumnValue::Int(1), text("x\r")].into_iter().enumerate(), &META, &mut again).unwrap();
+            assert_eq!(out[span.range()], again[same.range()]);
+            again.clear();
+            let differs = encoder.encode([id, other].into_iter().enumerate(), &META, &mut again).unwrap();
+            assert_ne!(out[span.range()], again[differs.range()]);
+        }
+        // What CSV cannot carry is an error that says so, and leaves nothing behind.
+        for bad in ["\\N", "a\u{1}", "\u{2}"] {
+            let mut out = b"before".to_vec();
+            let values = [ColumnValue::Int(1), text(bad)];
+            let error = encoder.encode(values.into_iter().enumerate(), &META, &mut out).unwrap_err().to_string();
+            assert!(error.contains("sink.format = \"json\"") && error.contains("`c`"), "{error}");
+            assert_eq!(out, b"before");
+        }
+    }
+}
+
+/// What docs/types.md says of one type: its name there, a column of it, a value of it.
+fn samples() -> Vec<(&'static str, ColumnType, Charset, ColumnValue<'static>)> {
+    use ColumnType as M;
+    use ColumnValue as V;
+    let labels = || -> std::sync::Arc<[String]> { ["a", "b"].map(str::to_owned).into() };
+    let date = Date { year: 2026, month: 11, day: 30 };
+    let at = DateTime { date, hour: 23, minute: 59, second: 58, micros: 120_000 };
+    let ts = Timestamp { seconds: 1_796_083_198, micros: 120_000 };
+    let time = Time { negative: true, hours: 838, minutes: 59, seconds: 59, micros: 500_000 };
+    let text = |text: &'static str| V::Text { bytes: text.as_bytes(), charset: Charset::Utf8mb4 };
+    let (bin, utf8) = (Charset::Binary, Charset::Utf8mb4);
+    #[rustfmt::skip]
+    let all = vec![
+        ("TINYINT", M::TinyInt { unsigned: false }, bin, V::Int(-128)),
+        ("TINYINT UNSIGNED", M::TinyInt { unsigned: true }, bin, V::UInt(255)),
+        ("SMALLINT", M::SmallInt { unsigned: false }, bin, V::Int(-32_768)),
+        ("SMALLINT UNSIGNED", M::SmallInt { unsigned: true }, bin, V::UInt(65_535)),
+        ("MEDIUMINT", M::MediumInt { unsigned: false }, bin, V::Int(-8_388_608)),
+        ("MEDIUMINT UNSIGNED", M::MediumInt { unsigned: true }, bin, V::UInt(16_777_215)),
+        ("INT", M::Int { unsigned: false }, bin, V::Int(-2_147_483_648)),
+        ("INT UNSIGNED", M::Int { unsigned: true }, bin, V::UInt(4_294_967_295)),
+        ("BIGINT", M::BigInt { unsigned: false }, bin, V::Int(i64::MIN)),
+        ("BIGINT UNSIGNED", M::BigInt { unsigned: true }, bin, V::UInt(u64::MAX)),
+        ("FLOAT", M::Float, bin, V::Float(16_107_050.0)),
+        ("DOUBLE", M::Double, bin, V::Double(-2.225_073_858_507_201_4e-308)),
+        ("DECIMAL(38,10)", M::Decimal { precision: 38, scale: 10 }, bin, V::DecimalText(b"-1234567890123456789012345678.0123456789")),
+        ("DECIMAL(65,30)", M::Decimal { precision: 65, scale: 30 }, bin, V::DecimalText(b"0.000000000000000000000000000001")),
+        ("BIT(1)", M::Bit { bits: 1 }, bin, V::Bit(1)),
+        ("BIT(9)", M::Bit { bits: 9 }, bin, V::Bit(0x155)),
+        ("BIT(64)", M::Bit { bits: 64 }, bin, V::Bit(u64::MAX)),
+        ("YEAR", M::Year, bin, V::Year(2155)),
+        ("DATE", M::Date, bin, V::Date(date)),
+        ("DATETIME", M::DateTime { fsp: 0 }, bin, V::DateTime(DateTime { micros: 0, ..at })),
+        ("DATETIME(2)", M::DateTime { fsp: 2 }, bin, V::DateTime(at)),
+        ("TIMESTAMP(6)", M::Timestamp { fsp: 6 }, bin, V::Timestamp(ts)),
+        ("TIME(1)", M::Time { fsp: 1 }, bin, V::Time(time)),
+        ("CHAR(10)", M::Char { max_bytes: 40 }, utf8, text("a \"b\"")),
+        ("VARCHAR(300)", M::VarChar { max_bytes: 1200 }, utf8, text("a\tb\\")),
+        ("VARCHAR(16384)", M::VarChar { max_bytes: 65_536 }, utf8, text("")),
+        ("TINYTEXT", M::Text { length_bytes: 1 }, utf8, text("null")),
+        ("TEXT, MEDIUMTEXT, LONGTEXT", M::Text { length_bytes: 4 }, utf8, text("\u{fc} \u{1f388}")),
+        ("ENUM('a','b')", M::Enum { labels: labels(), bytes: 1 }, utf8, V::Enum(2)),
+        ("SET('a','b')", M::Set { labels: labels(), bytes: 1 }, utf8, V::Set(3)),
+        ("BINARY(3)", M::Binary { bytes: 3 }, bin, V::Bytes(b"\x01\xff")),
+        ("VARBINARY(20)", M::VarBinary { max_bytes: 20 }, bin, V::Bytes(b"\x01\xff")),
+        ("TINYBLOB", M::Blob { length_bytes: 1 }, bin, V::Bytes(b"")),
+        ("BLOB, MEDIUMBLOB, LONGBLOB", M::Blob { length_bytes: 4 }, bin, V::Bytes(b"\0")),
+        ("JSON", M::Json, bin, V::JsonText(b"{\"a\": [1, 2.50]}")),
+        ("GEOMETRY and the like", M::Geometry, bin, V::Geometry(&[0, 0, 0, 0, 1])),
+        ("VECTOR", M::Vector, bin, V::Vector(&[0, 0, 0x80, 0x3f])),
+        ("UUID (MariaDB)", M::Uuid, bin, V::Uuid(&[0x12; 16])),
+        ("INET4 (MariaDB)", M::Inet4, bin, V::Inet4(&[127, 0, 0, 1])),
+        ("INET6 (MariaDB)", M::Inet6, bin, V::Inet6(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])),
+    ];
+    all
+}
+
+/// The table of docs/types.md, made by the code that it speaks of.
+fn page_of_types() -> String {
+    let mut out = String::from(
+        "| MySQL | Doris | as a key | for example, as JSON | as CSV | CSV with base64 |\n|---|---|---|---|---|---|\n",
+    );
+    for (name, ty, charset, value) in samples() {
+        let schema = |key: bool| {
+            let mut schema = schema(ty.clone(), key);
+            schema.columns[1].charset = charset;
+            schema
+        };
+        let plain = TargetTable::plan(&schema(false), "d", "t", Mode::Upsert).unwrap();
+        let of = |target: &TargetTable| target.columns.iter().find(|c| c.name == "c").unwrap().doris_type.to_string();
+        let key = TargetTable::plan(&schema(true), "d", "t", Mode::Upsert).map_or("refused".to_owned(), |t| of(&t));
+        let field = |format, binary| {
+            let options = EncodeOptions { format, binary, ..EncodeOptions::default() };
+            let mut encoder = RowEncoder::new(&schema(false), &plain, &options);
+            let mut row = Vec::new();
+            encoder.encode([ColumnValue::Int(1), value].into_iter().enumerate(), &META, &mut row).unwrap();
+            let row = String::from_utf8(row).unwrap();
+            match format {
+                Format::Json => {
+                    let field = row.split_once(r#","c":"#).unwrap().1.split_once(r#","__DORIS"#).unwrap().0;
+                    field.to_owned()
+                }
+                Format::Csv => row.split('\u{1}').nth(2).unwrap().replace('\t', "<tab>"),
+            }
+        };
+        let json = field(Format::Json, Binary::Hex);
+        let csv = field(Format::Csv, Binary::Hex);
+        let base64 = field(Format::Csv, Binary::Base64);
+        let base64 = if base64 == csv { String::new() } else { format!("`{base64}`") };
+        let shown = |text: &str| if text.is_empty() { "(empty)".to_owned() } else { format!("`{text}`") };
+        out.push_str(&format!("| {name} | {} | {key} | {} | {} | {base64} |\n", of(&plain), shown(&json), shown(&csv)));
+    }
+    out
+}
+
+#[test]
+fn the_page_of_types_says_what_the_code_does() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/types.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (begin, end) = ("<!-- made by crates/doris-sink/tests/encode.rs -->\n", "<!-- end -->");
+    let (before, rest) = page.split_once(begin).unwrap();
+    let (table, after) = rest.split_once(end).unwrap();
+    let made = page_of_types();
+    if std::env::var_os("MILLSTREAM_BLESS").is_some() {
+        std::fs::write(path, format!("{before}{begin}{made}{end}{after}")).unwrap();
+    } else {
+        assert_eq!(
+            table, made,
+            "after a change of the mapping: MILLSTREAM_BLESS=1 cargo test -p millstream-doris-sink --test encode"
+        );
+    }
+}
+
+/// Rows of CSV for both modes, with the key first and with the key last, field by field as the header names them.
+#[test]
+fn rows_of_csv_have_the_order_of_their_header() {
+    let text = |text: &'static str| ColumnValue::Text { bytes: text.as_bytes(), charset: Charset::Utf8mb4 };
+    let options = EncodeOptions { format: Format::Csv, ..EncodeOptions::default() };
+    for (key, mode, header, row) in [
+        (false, Mode::Upsert, "`__DORIS_DELETE_SIGN__`,`id`,`c`,`__DORIS_SEQUENCE_COL__`", "1|1|x\r|5~"),
+        (true, Mode::Upsert, "`__DORIS_DELETE_SIGN__`,`id`,`c`,`__DORIS_SEQUENCE_COL__`", "1|1|x\r|5~"),
+        (
+            false,
+            Mode::Append,
+            "`_ms_op`,`_ms_gtid`,`_ms_file`,`_ms_pos`,`_ms_row`,`_ms_ts`,`id`,`c`,`_ms_seq`",
+            "d|\\N|b.1|4|0|\\N|1|x\r|5~",
+        ),
+    ] {
+        let mut schema = schema(ColumnType::VarChar { max_bytes: 40 }, key);
+        schema.columns[1].charset = Charset::Utf8mb4;
+        let target = TargetTable::plan(&schema, "d", "t", mode).unwrap();
+        let mut encoder = RowEncoder::new(&schema, &target, &options);
+        assert_eq!(encoder.columns_header(&target), header);
+        let meta = RowMeta { op: Op::Delete, ..META };
+        let mut out = Vec::new();
+        let span = encoder.encode([ColumnValue::Int(1), text("x\r")].into_iter().enumerate(), &meta, &mut out).unwrap();
+        let shown = String::from_utf8(out.clone()).unwrap().replace('\u{1}', "|").replace('\u{2}', "~");
+        assert_eq!(shown, row);
+        // Rows of one key have one span, and others another.
+        if mode == Mode::Upsert {
+            let other = text(if key { "y" } else { "z" });
+            let id = ColumnValue::Int(if key { 1 } else { 2 });
+            let mut again = Vec::new();
+            let same =
+                encoder.encode([ColumnValue::Int(1), text("x\r")].into_iter().enumerate(), &META, &mut again).unwrap();
+            assert_eq!(out[span.range()], again[same.range()]);
+            again.clear();
+            let differs = encoder.encode([id, other].into_iter().enumerate(), &META, &mut again).unwrap();
+            assert_ne!(out[span.range()], again[differs.range()]);
+        }
+        // What CSV cannot carry is an error that says so, and leaves nothing behind.
+        for bad in ["\\N", "a\u{1}", "\u{2}"] {
+            let mut out = b"before".to_vec();
+            let values = [ColumnValue::Int(1), text(bad)];
+            let error = encoder.encode(values.into_iter().enumerate(), &META, &mut out).unwrap_err().to_string();
+            assert!(error.contains("sink.format = \"json\"") && error.contains("`c`"), "{error}");
+            assert_eq!(out, b"before");
+        }
     }
 }

@@ -13,9 +13,10 @@ use crate::classify::{
     AbortOutcome, CommitOutcome, FatalCause, LoadOutcome, classify_abort, classify_commit, classify_load,
     classify_no_redirect,
 };
+use crate::encode::Format;
 use crate::error::{Kind, SinkError};
 use crate::label::Label;
-use crate::request::{LoadRequest, TwoPhase, TxnOperation, TxnRef, txn_headers, txn_path};
+use crate::request::{GroupCommit, LoadRequest, TwoPhase, TxnOperation, TxnRef, txn_headers, txn_path};
 use crate::response::{Message, excerpt, parse_load, parse_txn};
 use crate::retry::Backoff;
 use crate::txn::{Failure, Limits, LoadMachine, Step, TxnFact};
@@ -42,6 +43,16 @@ pub struct Load<'a> {
     pub rows: u64,
     /// One phase or two.
     pub two_phase: TwoPhase,
+}
+
+/// How a load is written, and gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[allow(clippy::exhaustive_structs, reason = "made by callers")]
+pub struct LoadStyle {
+    /// How the body is written.
+    pub format: Format,
+    /// Off where nothing may be loaded twice.
+    pub group_commit: GroupCommit,
 }
 
 /// A load that is PRECOMMITTED (two phases) or committed (one phase).
@@ -88,6 +99,14 @@ impl DorisClient {
     /// # Errors
     /// `is_retryable` when the time is up, and the same call may be made again; else refused, with the way out.
     pub async fn load(&self, load: &Load<'_>) -> Result<Loaded, SinkError> {
+        self.load_as(load, LoadStyle::default()).await
+    }
+
+    /// The same for a body of another style.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub async fn load_as(&self, load: &Load<'_>, style: LoadStyle) -> Result<Loaded, SinkError> {
         let what = || format!("load {} into {}.{}", load.label, load.database, load.table);
         if load.body.is_empty() || load.rows == 0 {
             return Err(SinkError::config(format!("{} is empty", what())));
@@ -110,7 +129,7 @@ impl DorisClient {
                 sleep(wait).await;
             }
             (wait, step) = match step {
-                Step::Send => self.send(load, &mut machine, &mut last).await?,
+                Step::Send => self.send(load, style, &mut machine, &mut last).await?,
                 Step::Inspect => {
                     let fact = self.transaction(load.database, TxnRef::Label(load.label)).await;
                     if let Err(error) = &fact {
@@ -138,6 +157,7 @@ impl DorisClient {
     async fn send(
         &self,
         load: &Load<'_>,
+        style: LoadStyle,
         machine: &mut LoadMachine,
         last: &mut String,
     ) -> Result<(Duration, Step), SinkError> {
@@ -148,6 +168,8 @@ impl DorisClient {
             columns: load.columns,
             partial: load.partial,
             two_phase: load.two_phase,
+            format: style.format,
+            group_commit: style.group_commit,
             timeout: self.options.load_timeout,
         };
         let bad_header =
@@ -193,7 +215,11 @@ impl DorisClient {
                 }
             };
             if !reply.is_redirect() {
-                let parsed = parse_load(reply.status.as_u16(), &reply.body);
+                let mut parsed = parse_load(reply.status.as_u16(), &reply.body);
+                if let (Ok(parsed), true) = (&mut parsed, style.group_commit != GroupCommit::Off) {
+                    // As asked.
+                    parsed.group_commit = false;
+                }
                 let outcome = classify_load(parsed, load.rows, load.two_phase);
                 *last = note(&outcome);
                 return Ok(machine.on_outcome(outcome));

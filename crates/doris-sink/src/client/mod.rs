@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use catalog::Probe;
 pub use endpoint::Endpoint;
-pub use load::{Load, Loaded};
+pub use load::{Load, LoadStyle, Loaded};
 pub use options::ClientOptions;
 
 use crate::error::SinkError;

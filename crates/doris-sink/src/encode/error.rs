@@ -21,6 +21,8 @@ pub(crate) enum Fault {
     UnknownLabel(u64),
     /// Not a number (NaN or infinity).
     NotANumber,
+    /// A text that CSV cannot carry.
+    NotCsv,
     /// Malformed packed bytes.
     Malformed,
     /// A value of another type than the column's.
@@ -48,6 +50,9 @@ impl fmt::Display for Fault {
             ),
             Self::UnknownLabel(n) => write!(f, "no label is known for the ENUM or SET value {n}"),
             Self::NotANumber => f.write_str("the value is not a finite number"),
+            Self::NotCsv => f.write_str(
+                "the text holds a byte 1 or 2, or is \\N alone, which CSV cannot carry; set sink.format = \"json\"",
+            ),
             Self::Malformed => f.write_str("the packed value is malformed"),
             Self::Mismatch => {
                 f.write_str("the value is of another type than the column; the table's schema is out of date")

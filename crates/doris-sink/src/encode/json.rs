@@ -1,12 +1,13 @@
-//! One row as one line of JSON for Stream Load (`format: json`, `read_json_by_line: true`).
+//! One row as one line of JSON for Stream Load (`format: json`, `read_json_by_line: true`), or as a row of CSV.
 
 use core::ops::Range;
 
 use millstream_binlog::{ColumnValue, TableSchema};
 
+use super::csv;
 use super::temporal::push_utc;
-use super::{EncodeError, EncodeOptions, Fault, Op, Quoting, RowMeta, ValuePlan, push_json_string};
-use crate::table::{DELETE_SIGN, Meta, Mode, SEQUENCE_COL, Source, TargetTable};
+use super::{EncodeError, EncodeOptions, Fault, Format, Op, Quoting, RowMeta, ValuePlan, push_json_string};
+use crate::table::{DELETE_SIGN, Meta, Mode, SEQUENCE_COL, Source, TargetTable, quote_name};
 
 /// MySQL: `MAX_REF_PARTS`, the greatest number of columns of a key.
 const MAX_KEY: usize = 16;
@@ -66,6 +67,7 @@ pub struct RowEncoder {
     sequence_label: Box<[u8]>,
     /// Append: the labels of the change's own columns.
     meta_labels: Vec<(Meta, Box<[u8]>)>,
+    csv: bool,
     scratch: Vec<u8>,
 }
 
@@ -109,6 +111,7 @@ impl RowEncoder {
             delete_label: hidden(DELETE_SIGN),
             sequence_label: hidden(SEQUENCE_COL),
             meta_labels: meta.collect(),
+            csv: options.format == Format::Csv,
             scratch: Vec::new(),
         }
     }
@@ -168,7 +171,8 @@ impl RowEncoder {
         let start = out.len();
         let mut scratch = core::mem::take(&mut self.scratch);
         let written = match self.upsert(values.clone(), meta, out, &mut scratch) {
-            Err((_, Fault::Absent)) => {
+            // CSV has a place for every column.
+            Err((_, Fault::Absent)) if !self.csv => {
                 out.truncate(start);
                 let present: Vec<(usize, ColumnValue<'a>)> = values.clone().collect();
                 self.some(&present, meta, out, &mut scratch)
@@ -240,7 +244,8 @@ impl RowEncoder {
         out: &mut Vec<u8>,
         scratch: &mut Vec<u8>,
     ) -> Result<KeySpan, (usize, Fault)> {
-        out.push(b'{');
+        let delete = if meta.op == Op::Delete { b'1' } else { b'0' };
+        out.push(if self.csv { delete } else { b'{' });
         let start = out.len();
         let mut span = KeySpan { start, end: start };
         let mut apart = [ColumnValue::Null; MAX_KEY];
@@ -253,11 +258,7 @@ impl RowEncoder {
                     *slot = value;
                 }
             } else {
-                if out.len() > start {
-                    out.push(b',');
-                }
-                out.extend_from_slice(&plan.label);
-                plan.value.write(out, scratch, value).map_err(|fault| (ordinal, fault))?;
+                self.field(plan, out, scratch, value, out.len() > start).map_err(|fault| (ordinal, fault))?;
             }
             next = next.saturating_add(1);
             if self.key_prefix == Some(next) {
@@ -268,21 +269,23 @@ impl RowEncoder {
             return Err((next, Fault::Absent));
         }
         if self.key_prefix.is_none() {
-            if out.len() > start {
+            if !self.csv && out.len() > start {
                 out.push(b',');
             }
             span.start = out.len();
             for (part, (&ordinal, value)) in self.key.iter().zip(apart).enumerate() {
                 let Some(plan) = self.columns.get(ordinal) else { continue };
-                if part > 0 {
-                    out.push(b',');
-                }
-                out.extend_from_slice(&plan.label);
-                plan.value.write(out, scratch, value).map_err(|fault| (ordinal, fault))?;
+                self.field(plan, out, scratch, value, part > 0).map_err(|fault| (ordinal, fault))?;
             }
             span.end = out.len();
         }
-        self.hidden(meta, out);
+        if self.csv {
+            out.push(csv::COLUMN);
+            out.extend_from_slice(itoa::Buffer::new().format(meta.seq).as_bytes());
+            out.push(csv::LINE);
+        } else {
+            self.hidden(meta, out);
+        }
         Ok(span)
     }
 
@@ -293,8 +296,23 @@ impl RowEncoder {
         out: &mut Vec<u8>,
         scratch: &mut Vec<u8>,
     ) -> Result<KeySpan, (usize, Fault)> {
-        out.push(b'{');
+        if self.csv {
+            // The letter comes first and the sequence number last.
+            let mut letter = [0; 4];
+            out.extend_from_slice(meta.op.letter().encode_utf8(&mut letter).as_bytes());
+        } else {
+            out.push(b'{');
+        }
         for (i, (which, label)) in self.meta_labels.iter().enumerate() {
+            if self.csv {
+                if !matches!(which, Meta::Op | Meta::Seq) {
+                    out.push(csv::COLUMN);
+                    let at = out.len();
+                    write_meta(out, *which, meta);
+                    csv::from_json(out, at).map_err(|fault| (0, fault))?;
+                }
+                continue;
+            }
             if i > 0 {
                 out.push(b',');
             }
@@ -305,16 +323,75 @@ impl RowEncoder {
         let mut plans = self.columns.iter();
         for (ordinal, value) in values {
             let Some(plan) = plans.next().filter(|_| ordinal == next) else { return Err((next, Fault::Absent)) };
-            out.push(b',');
-            out.extend_from_slice(&plan.label);
-            plan.value.write(out, scratch, value).map_err(|fault| (ordinal, fault))?;
+            self.field(plan, out, scratch, value, true).map_err(|fault| (ordinal, fault))?;
             next = next.saturating_add(1);
         }
         if plans.next().is_some() {
             return Err((next, Fault::Absent));
         }
-        out.extend_from_slice(b"}\n");
+        if self.csv {
+            out.push(csv::COLUMN);
+            out.extend_from_slice(itoa::Buffer::new().format(meta.seq).as_bytes());
+        }
+        self.end(out);
         Ok(KeySpan { start: out.len(), end: out.len() })
+    }
+
+    /// One column, with what separates it from the one before.
+    fn field(
+        &self,
+        plan: &ColumnPlan,
+        out: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+        value: ColumnValue<'_>,
+        behind_another: bool,
+    ) -> Result<(), Fault> {
+        if self.csv {
+            out.push(csv::COLUMN);
+            let at = out.len();
+            plan.value.write(out, scratch, value)?;
+            return csv::from_json(out, at);
+        }
+        if behind_another {
+            out.push(b',');
+        }
+        out.extend_from_slice(&plan.label);
+        plan.value.write(out, scratch, value)
+    }
+
+    /// The value of the `columns` header of this encoder's loads: the fields in the order in which they are written. Of JSON
+    /// that order does not matter, and it is the table's.
+    #[must_use]
+    pub fn columns_header(&self, target: &TargetTable) -> String {
+        if !self.csv {
+            return target.columns_header();
+        }
+        let apart =
+            |ordinal: &usize| self.mode == Mode::Upsert && self.key_prefix.is_none() && self.key.contains(ordinal);
+        let mut ordinals: Vec<usize> = (0..self.names.len()).filter(|ordinal| !apart(ordinal)).collect();
+        ordinals.extend(self.key.iter().copied().filter(|ordinal| apart(ordinal)));
+        let columns = ordinals.into_iter().filter_map(|ordinal| self.names.get(ordinal).map(String::as_str));
+        let of_meta = |wanted: fn(Meta) -> bool| {
+            let found = target.columns.iter().filter(move |c| matches!(c.source, Source::Meta(meta) if wanted(meta)));
+            found.map(|c| c.name.as_str())
+        };
+        let all: Vec<&str> = match self.mode {
+            Mode::Upsert => [DELETE_SIGN].into_iter().chain(columns).chain([SEQUENCE_COL]).collect(),
+            Mode::Append => {
+                let middle = of_meta(|meta| !matches!(meta, Meta::Op | Meta::Seq));
+                let (first, last) = (of_meta(|meta| meta == Meta::Op), of_meta(|meta| meta == Meta::Seq));
+                first.chain(middle).chain(columns).chain(last).collect()
+            }
+        };
+        all.into_iter().map(quote_name).collect::<Vec<_>>().join(",")
+    }
+
+    fn end(&self, out: &mut Vec<u8>) {
+        if self.csv {
+            out.push(csv::LINE);
+        } else {
+            out.extend_from_slice(b"}\n");
+        }
     }
 
     /// The row's key for an error message.

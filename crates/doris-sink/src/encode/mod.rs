@@ -2,6 +2,7 @@
 //!
 //! The same writer serves rows of the binlog and rows of a `SELECT`: a value gives the same bytes on both ways.
 
+mod csv;
 mod error;
 mod escape;
 mod json;
@@ -33,6 +34,29 @@ pub enum InvalidDate {
     Epoch,
 }
 
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[allow(clippy::exhaustive_enums, reason = "the two values of sink.format")]
+pub enum Format {
+    /// One JSON object per line: every text can be carried.
+    #[default]
+    Json,
+    /// Fields between bytes 1, rows between bytes 2: smaller, and read faster by Doris. A text with one of these bytes, or
+    /// one of `\N` alone, cannot be carried and is an error.
+    Csv,
+}
+
+/// How bytes that are no text are written. Keys are hex in any case, so that they sort as the bytes do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[allow(clippy::exhaustive_enums, reason = "the two values of sink.binary")]
+pub enum Binary {
+    /// Two lower-case digits a byte.
+    #[default]
+    Hex,
+    /// The standard alphabet, padded.
+    Base64,
+}
+
 /// What an encoder does with values that do not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodeOptions {
@@ -40,11 +64,15 @@ pub struct EncodeOptions {
     pub invalid_date: InvalidDate,
     /// Longest value of a STRING column in bytes of UTF-8, as the cluster is configured; Doris refuses longer ones.
     pub string_limit: u32,
+    /// How rows are written.
+    pub format: Format,
+    /// How BINARY, VARBINARY, BLOB and spatial values outside of keys are written.
+    pub binary: Binary,
 }
 
 impl Default for EncodeOptions {
     fn default() -> Self {
-        Self { invalid_date: InvalidDate::Fail, string_limit: STRING_LIMIT }
+        Self { invalid_date: InvalidDate::Fail, string_limit: STRING_LIMIT, format: Format::Json, binary: Binary::Hex }
     }
 }
 

@@ -6,7 +6,7 @@ use millstream_binlog::{Charset, Column, ColumnType, ColumnValue};
 use super::error::Fault;
 use super::escape::{push_escaped, push_hex, push_json_string};
 use super::temporal::{push_valid_date, push_valid_datetime, push_valid_time, push_valid_timestamp};
-use super::{EncodeOptions, InvalidDate};
+use super::{Binary, EncodeOptions, InvalidDate};
 use crate::types::DorisType;
 
 /// Which integers are written as JSON strings.
@@ -71,6 +71,8 @@ pub(crate) struct ValuePlan {
     /// Longest text, in bytes of UTF-8.
     limit: u32,
     invalid_date: InvalidDate,
+    /// Bytes as base64.
+    base64: bool,
 }
 
 fn escaped_labels(labels: &[String]) -> Box<[Box<[u8]>]> {
@@ -124,7 +126,8 @@ impl ValuePlan {
             Some(_) => options.string_limit,
             None => u32::MAX,
         };
-        Self { kind, nullable, limit, invalid_date: options.invalid_date }
+        let base64 = options.binary == Binary::Base64 && !matches!(target, Some(DorisType::VarChar(_)));
+        Self { kind, nullable, limit, invalid_date: options.invalid_date, base64 }
     }
 
     /// Appends `value` as a JSON value, with `scratch` for texts that must be converted first. After an error, what was
@@ -331,11 +334,30 @@ impl ValuePlan {
         if pad > 0 && bytes.len() > pad {
             return Err(Fault::Malformed);
         }
+        if self.base64 {
+            return self.write_base64(out, bytes, padding);
+        }
         self.fits(bytes.len().saturating_add(padding).saturating_mul(2))?;
         out.push(b'"');
         push_hex(out, bytes);
         out.extend(core::iter::repeat_n(b'0', padding.saturating_mul(2)));
         out.push(b'"');
+        Ok(())
+    }
+
+    fn write_base64(&self, out: &mut Vec<u8>, bytes: &[u8], padding: usize) -> Result<(), Fault> {
+        use base64::Engine as _;
+        let mut padded;
+        let bytes = if padding == 0 {
+            bytes
+        } else {
+            padded = bytes.to_vec();
+            padded.resize(bytes.len().saturating_add(padding), 0);
+            &padded
+        };
+        let text = base64::engine::general_purpose::STANDARD.encode(bytes);
+        self.fits(text.len())?;
+        push_json_string(out, &text);
         Ok(())
     }
 
