@@ -1,11 +1,13 @@
 //! What the sink does with tables that Doris will not fill, and with secrets, end to end.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use millstream_tests::doris::{Fault, Knob, TxnState};
+use millstream_tests::doris::{Fault, Knob, LostAt, Op, TxnState};
 use millstream_tests::engine::{Home, Output};
 use millstream_tests::rig::{PATIENCE, Rig};
 use millstream_tests::server;
+use millstream_tests::workload::Workload;
 
 /// The targets that the last line of `run --json` calls quarantined, each with its reason.
 fn quarantined(output: &Output) -> Vec<(String, String)> {
@@ -200,4 +202,91 @@ fn the_password_is_nowhere_at_any_level() {
         assert_eq!(output.exit.code, 2, "{what}: {}", output.stderr);
         clean(what, &output);
     }
+}
+
+/// A table with too many versions is loaded later, one whose loads have too many segments in halves; both arrive.
+#[test]
+fn versions_are_waited_for_and_segments_halved() {
+    let Some(server) = server::shared() else { return };
+    let endpoint = server.endpoint();
+    server.sql(
+        "CREATE DATABASE sf_v; CREATE TABLE sf_v.wide (id INT PRIMARY KEY, v VARCHAR(600));
+         CREATE TABLE sf_v.other (id INT PRIMARY KEY);
+         INSERT INTO sf_v.wide WITH RECURSIVE r(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM r WHERE n < 599)
+         SELECT n, REPEAT('v', 500) FROM r; INSERT INTO sf_v.other VALUES (1), (2)",
+    );
+    let Some(mut rig) = Rig::simulated(server, &["sf_v.*"]) else { return };
+    rig.snapshot = "chunk_rows = 50".to_owned();
+    let sim = rig.sim();
+    sim.set(Knob::always(Fault::TabletError { err: -238, above_rows: 200 }).table("up_sf_v.wide"));
+    sim.set(Knob::once(Fault::TabletError { err: -235, above_rows: 0 }).table("log_sf_v.other"));
+    let output = rig.run_well();
+    assert!(output.stderr.contains("sending loads of at most"), "{}", output.stderr);
+    rig.assert_exact(&endpoint, "sf_v", &["wide", "other"]);
+    // By the stream too: one transaction that is more than such a load takes.
+    server.sql("UPDATE sf_v.wide SET v = REPEAT('w', 500)");
+    rig.run_well();
+    rig.assert_exact(&endpoint, "sf_v", &["wide", "other"]);
+    assert_nothing_pending(&rig, &["up_sf_v", "log_sf_v"]);
+}
+
+fn killed_again_and_again(rig: &Rig, seed: u64, times: usize) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for _ in 0..times {
+        let mut engine = rig.spawn();
+        std::thread::sleep(Duration::from_millis(rng.u64(200..900)));
+        engine.kill9().unwrap();
+    }
+}
+
+/// A cluster that has no two-phase commit for upsert tables: said by name, and with `delivery = "label"` every change is
+/// there once, whatever is killed or lost.
+#[test]
+fn delivery_by_label_is_exact_where_two_phases_are_refused() {
+    let Some(server) = server::shared() else { return };
+    let endpoint = server.endpoint();
+    let mut workload = Workload::new("sf_l", 21, 2);
+    workload.create(&endpoint).unwrap();
+    workload.load(&endpoint, 1000, &AtomicU64::new(0)).unwrap();
+    let Some(mut rig) = Rig::simulated(server, &["sf_l.*"]) else { return };
+    rig.sim().set(Knob::always(Fault::Cloud));
+    let output = rig.run();
+    assert_eq!(output.exit.code, 1, "{}", output.stderr);
+    assert!(output.stderr.contains("delivery = \"label\""), "{}", output.stderr);
+    rig.sink = "delivery = \"label\"".to_owned();
+    let writers = workload.start(&endpoint, Some(100.0));
+    for state in [LostAt::Prepare, LostAt::Committed, LostAt::Visible] {
+        rig.sim().set(Knob::always(Fault::ReplyLost { op: Op::Load, state }).times(4));
+    }
+    rig.sim().set(Knob::always(Fault::FalseFail { op: Op::Load }).times(4));
+    killed_again_and_again(&rig, 5, 5);
+    writers.stop();
+    let output = rig.run_well();
+    assert!(output.stderr.contains("every load once") && !output.stderr.contains("exactly once"), "{}", output.stderr);
+    rig.assert_exact(&endpoint, "sf_l", &Workload::TABLES);
+    assert_nothing_pending(&rig, &["up_sf_l", "log_sf_l"]);
+    let kept = std::fs::read_dir(rig.home.path().join("state/loads")).map_or(0, Iterator::count);
+    assert_eq!(kept, 0, "what was written ahead is forgotten when it is in");
+}
+
+/// At least once says so, refuses append targets that nobody allowed, and its upsert tables equal the source all the same.
+#[test]
+fn delivery_at_least_once_ends_equal() {
+    let Some(server) = server::shared() else { return };
+    let endpoint = server.endpoint();
+    let mut workload = Workload::new("sf_a", 22, 2);
+    workload.create(&endpoint).unwrap();
+    workload.load(&endpoint, 1000, &AtomicU64::new(0)).unwrap();
+    let Some(mut rig) = Rig::simulated(server, &["sf_a.*"]) else { return };
+    rig.sink = "delivery = \"at-least-once\"".to_owned();
+    let output = rig.run();
+    assert_eq!(output.exit.code, 2, "{}", output.stderr);
+    assert!(output.stderr.contains("allow_duplicates"), "{}", output.stderr);
+    rig.sink.push_str("\nallow_duplicates = true");
+    let writers = workload.start(&endpoint, Some(100.0));
+    killed_again_and_again(&rig, 6, 4);
+    writers.stop();
+    let output = rig.run_well();
+    assert!(output.stderr.contains("at least once") && !output.stderr.contains("exactly once"), "{}", output.stderr);
+    rig.assert_upsert_equal(&endpoint, "sf_a", &Workload::TABLES);
 }

@@ -2,7 +2,7 @@
 
 use millstream_binlog::event::EventBody;
 use millstream_binlog::{BinlogFile, ColumnValue, DecoderOptions, EventDecoder, RowChange, TableSchema};
-use millstream_doris_sink::{EncodeOptions, InvalidDate, Mode, Op, RowEncoder, RowMeta, TargetTable};
+use millstream_doris_sink::{EncodeOptions, Format, InvalidDate, Mode, Op, RowEncoder, RowMeta, TargetTable};
 use millstream_engine::config::TablePatterns;
 use millstream_engine::key::{Collations, KeyCodec};
 use millstream_engine::merge::{Covered, Key};
@@ -106,8 +106,13 @@ async fn both_ways_give_the_same_bytes() {
     assert_eq!((chunk.rows.len(), &chunk.covered, chunk.abandon_connection), (5, &Covered::ToEnd, false));
 
     let meta = RowMeta { seq: 1, op: Op::Read, gtid: None, file: "binlog.000001", pos: 4, row: 0, ts_micros: Some(1) };
-    let options = EncodeOptions { invalid_date: InvalidDate::Epoch, ..EncodeOptions::default() };
-    for mode in [Mode::Upsert, Mode::Append] {
+    for (mode, format) in [
+        (Mode::Upsert, Format::Json),
+        (Mode::Append, Format::Json),
+        (Mode::Upsert, Format::Csv),
+        (Mode::Append, Format::Csv),
+    ] {
+        let options = EncodeOptions { invalid_date: InvalidDate::Epoch, format, ..EncodeOptions::default() };
         let target = TargetTable::plan(&schema, "d", "t", mode).unwrap();
         let mut encoder = RowEncoder::new(&schema, &target, &options);
         let mut selected: Vec<(Vec<u8>, String)> = Vec::new();

@@ -154,8 +154,14 @@ fn each_mistake_is_named_with_its_key_and_the_way_out() {
         (change("\"128MiB\"", "\"128M\""), &["memory: must be a size such as \"64MiB\""]),
         (change("\"128MiB\"", "\"1MiB\""), &["memory: 1MiB is not allowed: from 32MiB to"]),
         (change("\"2s\"", "\"2\""), &["sink.flush.interval: must be a duration such as \"2s\""]),
-        (change("\"exactly-once\"", "\"label\""), &["sink.delivery: \"label\" is not built yet"]),
-        (change("\"exactly-once\"", "\"at-least-once\""), &["sink.delivery: \"at-least-once\" is not built yet"]),
+        (
+            change("\"exactly-once\"", "\"at-least-once\""),
+            &["sink.delivery: \"at-least-once\" repeats rows of append targets after a failure"],
+        ),
+        (
+            change("\"exactly-once\"", "\"label\"\ngroup_commit = \"sync\""),
+            &["sink.group_commit: loads without labels are not loaded once"],
+        ),
         (change("\"exact\"", "\"skip\""), &["snapshot.backfill: \"skip\" is not built yet"]),
         (
             change("\"doris\"", "\"jsonl\""),

@@ -10,8 +10,8 @@ use millstream_binlog::{
 use millstream_doris_sink::classify::FatalCause;
 use millstream_doris_sink::txn::TxnStatus;
 use millstream_doris_sink::{
-    AbortOutcome, Body, ClientOptions, CommitOutcome, DorisClient, Label, Load, Mode, Op, TargetTable, TwoPhase,
-    TxnFact, TxnRef,
+    AbortOutcome, Body, ClientOptions, CommitOutcome, DorisClient, GroupCommit, Label, Load, LoadStyle, Mode, Op,
+    TargetTable, TwoPhase, TxnFact, TxnRef,
 };
 use millstream_tests::doris::{
     Dialect, DorisSim, Fault, Garbage, Knob, LostAt, Op as SimOp, Side, SimOptions, TxnState,
@@ -524,4 +524,36 @@ async fn restarts_in_the_middle_lose_and_double_nothing() {
         sim.rows("ods", "log").iter().map(|row| row[0].as_deref().unwrap().parse().unwrap()).collect();
     seqs.sort_unstable();
     assert_eq!(seqs, (0..300).collect::<Vec<_>>());
+}
+
+/// Group commit is asked for by name alone, and carries no label.
+#[tokio::test]
+async fn group_commit_loads_without_a_label() {
+    let options = SimOptions { group_commit_interval: Duration::from_millis(20), ..SimOptions::default() };
+    let sim = DorisSim::start(options).await.unwrap();
+    let client = client(&sim);
+    let mut t = Target::create(&small_schema(), "grouped", Mode::Upsert, &client).await;
+    for (part, group_commit) in [(0, GroupCommit::Sync), (1, GroupCommit::Async)] {
+        let from = i64::from(part) * 10;
+        let body = t.numbered(from..from + 10);
+        let columns = t.target.columns_header();
+        let load = Load {
+            database: "ods",
+            table: "grouped",
+            label: label(part),
+            columns: &columns,
+            body: body.bytes.clone(),
+            rows: body.rows,
+            two_phase: TwoPhase::No,
+        };
+        client.load_as(&load, LoadStyle { group_commit, ..LoadStyle::default() }).await.unwrap();
+    }
+    let started = std::time::Instant::now();
+    while sim.row_count("ods", "grouped") < 20 {
+        assert!(started.elapsed() < Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(
+        sim.requests().iter().any(|r| r.header("group_commit") == Some("async_mode") && r.header("label").is_none())
+    );
 }

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use millstream_doris_sink::{Binary, Format, GroupCommit};
 use millstream_wire::Compression;
 use toml::Table;
 
@@ -80,9 +81,14 @@ pub(super) struct Doris {
     pub(super) password: Option<Password>,
     pub(super) mode: Option<TableMode>,
     pub(super) delivery: Option<Delivery>,
+    pub(super) group_commit: Option<GroupCommit>,
+    pub(super) allow_duplicates: Option<bool>,
     pub(super) on_existing: Option<OnExisting>,
     pub(super) on_invalid_date: Option<OnInvalidDate>,
     pub(super) on_poison: Option<OnPoison>,
+    pub(super) format: Option<Format>,
+    pub(super) binary: Option<Binary>,
+    pub(super) string_limit: Option<u64>,
     pub(super) replication_num: Option<Option<i64>>,
     pub(super) buckets: Option<Option<i64>>,
     pub(super) flush: Flush,
@@ -93,7 +99,7 @@ pub(super) struct Flush {
     pub(super) bytes: Option<u64>,
 }
 
-const DORIS_KEYS: [&str; 17] = [
+const DORIS_KEYS: [&str; 22] = [
     "fe",
     "be",
     "sql",
@@ -105,9 +111,14 @@ const DORIS_KEYS: [&str; 17] = [
     "password",
     "mode",
     "delivery",
+    "group_commit",
+    "allow_duplicates",
     "on_existing",
     "on_invalid_date",
     "on_poison",
+    "format",
+    "binary",
+    "string_limit",
     "replication_num",
     "buckets",
     "time_zone",
@@ -241,15 +252,6 @@ fn doris(r: &mut Reading<'_>, s: &mut Section) -> Doris {
             ("at-least-once", Delivery::AtLeastOnce),
         ],
     );
-    match delivery {
-        Some(Delivery::Label) => {
-            r.problems.push(s.key("delivery"), "\"label\" is not built yet; use \"exactly-once\"");
-        }
-        Some(Delivery::AtLeastOnce) => {
-            r.problems.push(s.key("delivery"), "\"at-least-once\" is not built yet; use \"exactly-once\"");
-        }
-        Some(Delivery::ExactlyOnce) | None => {}
-    }
     if let Some(zone) = s.string(r, "time_zone")
         && zone != "UTC"
     {
@@ -267,6 +269,12 @@ fn doris(r: &mut Reading<'_>, s: &mut Section) -> Doris {
         password: s.string(r, "password").map(Password::new),
         mode: s.choice(r, "mode", &MODES),
         delivery,
+        group_commit: s.choice(
+            r,
+            "group_commit",
+            &[("off", GroupCommit::Off), ("sync", GroupCommit::Sync), ("async", GroupCommit::Async)],
+        ),
+        allow_duplicates: s.boolean(r, "allow_duplicates"),
         on_existing: s.choice(
             r,
             "on_existing",
@@ -278,6 +286,9 @@ fn doris(r: &mut Reading<'_>, s: &mut Section) -> Doris {
             &[("fail", OnInvalidDate::Fail), ("null", OnInvalidDate::Null), ("epoch", OnInvalidDate::Epoch)],
         ),
         on_poison: s.choice(r, "on_poison", &[("quarantine", OnPoison::Quarantine), ("stop", OnPoison::Stop)]),
+        format: s.choice(r, "format", &[("json", Format::Json), ("csv", Format::Csv)]),
+        binary: s.choice(r, "binary", &[("hex", Binary::Hex), ("base64", Binary::Base64)]),
+        string_limit: s.size(r, "string_limit", 1 << 10, 0x7fff_fffb),
         replication_num: s.auto_or_integer(r, "replication_num", 1, 32),
         buckets: s.auto_or_integer(r, "buckets", 1, 768),
         flush: flush(r, s),

@@ -19,6 +19,7 @@ mod units;
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
+use millstream_doris_sink::{Binary, Format, GroupCommit};
 use millstream_wire::Compression;
 
 pub use address::{HostPort, HttpEndpoint};
@@ -218,10 +219,18 @@ pub struct Doris {
     pub password: Password,
     /// What is promised.
     pub delivery: Delivery,
+    /// Whether Doris gathers loads; only with [`Delivery::AtLeastOnce`].
+    pub group_commit: GroupCommit,
     /// What to do with a target that is not empty at the first start.
     pub on_existing: OnExisting,
     /// What to do with zero and invalid dates.
     pub on_invalid_date: OnInvalidDate,
+    /// How rows are written.
+    pub format: Format,
+    /// How bytes that are no text are written.
+    pub binary: Binary,
+    /// Longest value of a STRING column in bytes, as the BEs are configured.
+    pub string_limit: u32,
     /// What to do with a target whose rows Doris refuses.
     pub on_poison: OnPoison,
     /// Replicas of created tables; None is the smaller of 3 and the live backends.
@@ -247,10 +256,22 @@ pub struct Flush {
 pub enum Delivery {
     /// Two-phase commit.
     ExactlyOnce,
-    /// One-phase loads under labels written ahead. Not built yet.
+    /// One-phase loads whose labels and bytes are durable before they are sent.
     Label,
-    /// Loads are repeated after a failure. Not built yet.
+    /// One-phase loads that are repeated after a failure.
     AtLeastOnce,
+}
+
+impl Delivery {
+    /// What it promises, in words: nothing calls itself exactly once that is not.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::ExactlyOnce => "exactly once, by two-phase commits",
+            Self::Label => "every load once, by its label; the loads of one epoch become visible one after the other",
+            Self::AtLeastOnce => "at least once: loads are repeated after a failure",
+        }
+    }
 }
 
 /// `sink.on_existing`.

@@ -3,6 +3,8 @@
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
+use millstream_doris_sink::GroupCommit;
+use millstream_doris_sink::encode::STRING_LIMIT;
 use sha2::{Digest, Sha256};
 
 use super::error::Problems;
@@ -42,7 +44,16 @@ pub(super) fn resolve(path: &Path, typed: Typed, mut problems: Problems) -> Resu
             );
         }
     }
+    let allows = matches!(&typed.sink, file::Sink::Doris(doris) if doris.allow_duplicates == Some(true));
     let (sink, default_mode) = sink(p, typed.sink, memory);
+    let appends = default_mode == TableMode::Append || typed.routes.iter().any(|r| r.mode == Some(TableMode::Append));
+    if matches!(&sink, Some(Sink::Doris(doris)) if doris.delivery == Delivery::AtLeastOnce) && appends && !allows {
+        p.push(
+            "sink.delivery",
+            "\"at-least-once\" repeats rows of append targets after a failure: set sink.allow_duplicates = true if that may \
+             be, or use \"exactly-once\" or \"label\"",
+        );
+    }
     let state_dir = match typed.state_dir {
         Some(dir) if dir.is_empty() => {
             p.push("state.dir", "must not be empty: a directory, such as \"./state\"");
@@ -216,6 +227,14 @@ fn resolve_doris(p: &mut Problems, typed: file::Doris, memory: u64) -> Doris {
     if typed.user.as_deref().is_none_or(str::is_empty) && !p.mentions("sink.user") {
         p.push("sink.user", "is missing: Doris' user name");
     }
+    let delivery = typed.delivery.unwrap_or(Delivery::ExactlyOnce);
+    let group_commit = typed.group_commit.unwrap_or_default();
+    if group_commit != GroupCommit::Off && delivery != Delivery::AtLeastOnce {
+        p.push(
+            "sink.group_commit",
+            "loads without labels are not loaded once: only with sink.delivery = \"at-least-once\"",
+        );
+    }
     let sql_ssl_mode = typed.sql_ssl_mode.unwrap_or(SslMode::Preferred);
     if matches!(sql_ssl_mode, SslMode::VerifyCa | SslMode::VerifyIdentity) && typed.tls_ca.is_none() {
         p.push("sink.tls_ca", "is missing: this sql_ssl_mode needs the authority's PEM file");
@@ -230,9 +249,13 @@ fn resolve_doris(p: &mut Problems, typed: file::Doris, memory: u64) -> Doris {
         allow_hosts: typed.allow_hosts.unwrap_or_default(),
         user: typed.user.unwrap_or_default(),
         password: typed.password.unwrap_or_default(),
-        delivery: typed.delivery.unwrap_or(Delivery::ExactlyOnce),
+        delivery,
+        group_commit,
         on_existing: typed.on_existing.unwrap_or(OnExisting::Fail),
         on_invalid_date: typed.on_invalid_date.unwrap_or(OnInvalidDate::Fail),
+        format: typed.format.unwrap_or_default(),
+        binary: typed.binary.unwrap_or_default(),
+        string_limit: typed.string_limit.and_then(|n| u32::try_from(n).ok()).unwrap_or(STRING_LIMIT),
         on_poison: typed.on_poison.unwrap_or(OnPoison::Quarantine),
         replication_num: typed.replication_num.flatten().and_then(|n| u16::try_from(n).ok()),
         buckets: typed.buckets.flatten().and_then(|n| u16::try_from(n).ok()),

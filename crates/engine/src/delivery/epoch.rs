@@ -150,6 +150,17 @@ impl Delivery {
         self.loads.contains_key(&id)
     }
 
+    /// The label of a load.
+    #[must_use]
+    pub fn label(&self, id: LoadId) -> Option<&str> {
+        self.loads.get(&id).map(|load| load.label.as_str())
+    }
+
+    /// The labels of an epoch's loads.
+    pub fn labels(&self, epoch: u64) -> impl Iterator<Item = &str> {
+        self.of_closed(epoch).map(|(_, load)| load.label.as_str())
+    }
+
     /// Takes a target out of both epochs: the others go on without it. Its durable state must say before that it is left
     /// out, as from now on no record speaks of it. Gives the transactions that are PRECOMMITTED and not committed, which are
     /// to be aborted, and the target's state before the closed epoch, if that changes it.

@@ -58,7 +58,7 @@ pub struct LoadRecord {
     pub id: LoadId,
     /// Its label.
     pub label: String,
-    /// Doris' transaction id.
+    /// Doris' transaction id; 0 ([`LoadRecord::AHEAD`]) of one that is sent only once the record is durable.
     pub txn: u64,
     /// First and last sequence number in it.
     pub seq: (i64, i64),
@@ -71,6 +71,11 @@ pub struct LoadRecord {
     /// The next load of the target was cut with it: only both bring the target to the end.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub more: bool,
+}
+
+impl LoadRecord {
+    /// The transaction id of a load that was written ahead: its bytes are durable, its label tells what became of it.
+    pub const AHEAD: u64 = 0;
 }
 
 /// The durable state of a target.

@@ -13,6 +13,7 @@ mod pace;
 mod progress;
 mod report;
 mod sink;
+mod spill;
 mod start;
 mod weigher;
 mod weights;

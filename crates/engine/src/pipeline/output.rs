@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use millstream_binlog::{ColumnValue, TableSchema};
 use millstream_doris_sink::jsonl::EventEncoder;
-use millstream_doris_sink::{Batch, Label, Op, Pushed, RowEncoder, RowMeta, TargetTable};
+use millstream_doris_sink::{Batch, Format, Label, Op, Pushed, RowEncoder, RowMeta, TargetTable};
 
 use super::error::RunError;
 use super::pace::Pace;
@@ -116,6 +116,8 @@ pub(super) struct Target {
     pub(super) mode: TableMode,
     pub(super) database: String,
     pub(super) table: String,
+    /// How its rows are written.
+    pub(super) format: Format,
     /// The `columns` header of its loads.
     pub(super) columns: String,
     /// Index of the source table.

@@ -45,9 +45,10 @@ impl Pace {
         }
     }
 
-    /// A load had too many segments or bytes: half of `limit`, in force until now. `None` when that is too small to help.
-    pub(super) fn too_large(&mut self, limit: usize) -> Option<usize> {
-        let half = self.limit(limit) / 2;
+    /// A load of `bytes` had too many segments or bytes: half of it is the limit from now on. `None` when that is too small
+    /// to help.
+    pub(super) fn too_large(&mut self, bytes: usize) -> Option<usize> {
+        let half = self.limit(bytes) / 2;
         self.clean = 0;
         self.bytes = Some(half.max(MIN_BYTES));
         (half >= MIN_BYTES).then_some(half)

@@ -6,21 +6,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_doris_sink::classify::CommitOutcome;
-use millstream_doris_sink::client::{DorisClient, Load, Loaded};
+use millstream_doris_sink::client::{DorisClient, Load, LoadStyle, Loaded};
 use millstream_doris_sink::request::{TwoPhase, TxnRef};
 use millstream_doris_sink::retry::Backoff;
 use millstream_doris_sink::txn::{TxnFact as Seen, TxnStatus};
-use millstream_doris_sink::{Label, SinkError};
+use millstream_doris_sink::{Format, GroupCommit, Label, SinkError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::error::RunError;
 use super::hooks::{Hooks, Point, Subject};
 use super::output::{Target, Upload};
-use crate::delivery::{CommitPermit, LoadId, TargetNo, TxnFact, is_leftover};
+use super::spill::{Head, Spill};
+use crate::config::{self, Config};
+use crate::delivery::{CommitPermit, LoadId, LoadRecord, TargetNo, TxnFact, is_leftover};
 
 /// Loads on their way at the same time.
 const CONCURRENT_LOADS: usize = 8;
+/// Loads that are read back from the state directory at the same time.
+const CONCURRENT_AHEAD: usize = 2;
 /// How often a load is sent that Doris refuses for its rows or its table.
 const TABLE_TRIES: u32 = 3;
 /// How long the end of a run waits for its last transactions to become visible.
@@ -82,15 +86,42 @@ pub(super) enum Sink {
     Jsonl(JsonlSink),
 }
 
+/// How loads become visible.
+#[derive(Clone, Debug)]
+pub(super) enum Promise {
+    /// In two phases: PRECOMMITTED, record, commit.
+    TwoPhases,
+    /// In one phase, under a label and with bytes that are durable before: kept, record, load.
+    Ahead(Spill),
+    /// In one phase, then the record.
+    AtLeastOnce(GroupCommit),
+}
+
+impl Promise {
+    pub(super) fn of(config: &Config) -> Self {
+        match &config.sink {
+            config::Sink::Doris(doris) if doris.delivery == config::Delivery::Label => {
+                Self::Ahead(Spill::new(&config.state_dir))
+            }
+            config::Sink::Doris(doris) if doris.delivery == config::Delivery::AtLeastOnce => {
+                Self::AtLeastOnce(doris.group_commit)
+            }
+            _ => Self::TwoPhases,
+        }
+    }
+}
+
 /// Stream Loads.
 pub(super) struct DorisSink {
     client: Arc<DorisClient>,
+    promise: Promise,
     pipeline: u64,
     databases: Vec<String>,
     tasks: JoinSet<SinkEvent>,
     /// Aborts among them.
     aborts: usize,
     slots: Arc<Semaphore>,
+    ahead_slots: Arc<Semaphore>,
     last: BTreeMap<TargetNo, (String, u64)>,
     hooks: Hooks,
 }
@@ -141,8 +172,22 @@ impl Sink {
         let columns = upload.columns.unwrap_or_else(|| target.columns.clone());
         // What the rows of such a load lack is read from the table, which must show everything that came before.
         let before = doris.last.get(&target.no).filter(|_| partial).cloned();
+        let promise = doris.promise.clone();
+        let format = target.format;
         doris.tasks.spawn(async move {
             let bytes = upload.body.len();
+            if let Promise::Ahead(spill) = promise {
+                let here = Subject::Load { load: upload.id, database: &database, table: &table };
+                let result = async {
+                    hooks.at(Point::BeforeLoad, here).await?;
+                    let head = Head { columns, csv: format == Format::Csv, partial, rows: upload.rows };
+                    keep(spill, upload.label, head, upload.body).await?;
+                    hooks.at(Point::AfterLoad, here).await?;
+                    Ok(Uploaded { txn: LoadRecord::AHEAD, too_many_versions: 0 })
+                };
+                let result = result.await;
+                return SinkEvent::Uploaded { id: upload.id, bytes, result };
+            }
             if let Some((database, txn)) = &before
                 && let Err(error) = visible(&client, database, *txn).await
             {
@@ -157,16 +202,24 @@ impl Sink {
                 partial,
                 body: upload.body,
                 rows: upload.rows,
-                two_phase: TwoPhase::Yes,
+                two_phase: if matches!(promise, Promise::TwoPhases) { TwoPhase::Yes } else { TwoPhase::No },
             };
+            let group_commit = if let Promise::AtLeastOnce(group) = promise { group } else { GroupCommit::Off };
+            let style = LoadStyle { format, group_commit };
             let here = Subject::Load { load: upload.id, database: &database, table: &table };
             let result = async {
                 hooks.at(Point::BeforeLoad, here).await?;
-                let loaded = patient_load(&client, &load).await?;
+                let loaded = patient_load(&client, &load, style).await?;
                 hooks.at(Point::AfterLoad, here).await?;
-                let txn = loaded.txn_id.ok_or_else(|| {
-                    RunError::away(format!("{database}.{table}: load {} has no transaction", upload.label))
-                })?;
+                let txn = match (loaded.txn_id, load.two_phase) {
+                    (Some(txn), _) => txn,
+                    // An earlier try was committed; which transaction that was does not matter any more.
+                    (None, TwoPhase::No) => u64::MAX,
+                    (None, TwoPhase::Yes) => {
+                        let text = format!("{database}.{table}: load {} has no transaction", upload.label);
+                        return Err(RunError::away(text).into());
+                    }
+                };
                 Ok(Uploaded { txn, too_many_versions: loaded.too_many_versions })
             };
             let result = result.await;
@@ -175,10 +228,19 @@ impl Sink {
     }
 
     /// Commits one load. The permit proves that its epoch's record is durable.
-    pub(super) fn commit(&mut self, permit: &CommitPermit, target: &Target, id: LoadId, txn: u64) {
+    pub(super) fn commit(&mut self, permit: &CommitPermit, target: &Target, id: LoadId, txn: u64, label: &str) {
         let Self::Doris(doris) = self else { return };
         if permit.epoch() != id.epoch {
             return;
+        }
+        match &doris.promise {
+            Promise::TwoPhases => {}
+            Promise::Ahead(spill) => return doris.load_ahead(spill.clone(), target, id, label.to_owned()),
+            // It is visible since it was loaded.
+            Promise::AtLeastOnce(_) => {
+                doris.tasks.spawn(async move { SinkEvent::Committed { id, result: Ok(()) } });
+                return;
+            }
         }
         doris.last.insert(target.no, (target.database.clone(), txn));
         let (client, hooks) = (Arc::clone(&doris.client), doris.hooks.clone());
@@ -196,9 +258,19 @@ impl Sink {
         });
     }
 
+    /// The epoch of these loads is marked: their bytes are not needed any more.
+    pub(super) fn forget<'l>(&self, labels: impl Iterator<Item = &'l str>) {
+        if let Self::Doris(DorisSink { promise: Promise::Ahead(spill), .. }) = self {
+            labels.for_each(|label| spill.forget(label));
+        }
+    }
+
     /// Aborts a transaction that nobody will commit, beside everything else. One that stays goes by itself within the hour.
     pub(super) fn abort(&mut self, target: &Target, txn: u64) {
         let Self::Doris(doris) = self else { return };
+        if !matches!(doris.promise, Promise::TwoPhases) {
+            return;
+        }
         let client = Arc::clone(&doris.client);
         let (database, table) = (target.database.clone(), target.table.clone());
         doris.aborts = doris.aborts.saturating_add(1);
@@ -272,6 +344,7 @@ impl Sink {
 impl DorisSink {
     /// `last`: the last transaction of each target, as (database, id).
     pub(super) fn new(
+        promise: Promise,
         client: Arc<DorisClient>,
         pipeline: u64,
         databases: Vec<String>,
@@ -280,6 +353,8 @@ impl DorisSink {
     ) -> Self {
         Self {
             client,
+            promise,
+            ahead_slots: Arc::new(Semaphore::new(CONCURRENT_AHEAD)),
             pipeline,
             databases,
             tasks: JoinSet::new(),
@@ -292,6 +367,23 @@ impl DorisSink {
 
     fn is_empty(&self) -> bool {
         self.tasks.is_empty()
+    }
+
+    /// Sends a load whose label and bytes are durable.
+    fn load_ahead(&mut self, spill: Spill, target: &Target, id: LoadId, label: String) {
+        let (client, hooks, slots) = (Arc::clone(&self.client), self.hooks.clone(), Arc::clone(&self.ahead_slots));
+        let ahead = Ahead { database: target.database.clone(), table: target.table.clone(), label };
+        self.tasks.spawn(async move {
+            // Bodies come back into memory here.
+            let _slot = slots.acquire_owned().await;
+            let here = Subject::Load { load: id, database: &ahead.database, table: &ahead.table };
+            let result = async {
+                hooks.at(Point::BeforeCommit, here).await?;
+                ahead.send(&client, &spill).await?;
+                Ok(hooks.at(Point::AfterCommit, here).await?)
+            };
+            SinkEvent::Committed { id, result: result.await }
+        });
     }
 }
 
@@ -331,12 +423,49 @@ fn failed(table: &str, e: SinkError) -> RunError {
     if e.is_retryable() { RunError::away(text).because(e) } else { RunError::stopped(text).because(e) }
 }
 
+async fn keep(spill: Spill, label: Label, head: Head, body: bytes::Bytes) -> Result<(), RunError> {
+    let kept = tokio::task::spawn_blocking(move || spill.keep(&label.to_string(), &head, &body)).await;
+    kept.unwrap_or_else(|e| Err(std::io::Error::other(e))).map_err(|e| {
+        RunError::stopped(format!("a load cannot be written ahead to the state directory: {e}")).because(e)
+    })
+}
+
+/// A load that was written ahead.
+pub(super) struct Ahead {
+    pub(super) database: String,
+    pub(super) table: String,
+    pub(super) label: String,
+}
+
+impl Ahead {
+    /// Sends it, in one phase. Doris loads the same bytes under the same label once.
+    pub(super) async fn send(&self, client: &DorisClient, spill: &Spill) -> Result<(), Failed> {
+        let name = format!("{}.{}", self.database, self.table);
+        let (head, body) = spill.body(&self.label).map_err(|e| {
+            RunError::stopped(format!("{name}: the bytes of load {} are not in the state directory: {e}", self.label))
+        })?;
+        let label = self.label.parse::<Label>().map_err(|e| RunError::stopped(format!("{name}: {e:?}")))?;
+        let format = if head.csv { Format::Csv } else { Format::Json };
+        let load = Load {
+            database: &self.database,
+            table: &self.table,
+            label,
+            columns: &head.columns,
+            partial: head.partial,
+            body,
+            rows: head.rows,
+            two_phase: TwoPhase::No,
+        };
+        patient_load(client, &load, LoadStyle { format, ..LoadStyle::default() }).await.map(drop)
+    }
+}
+
 /// Loads a batch. What lies in the table may mend itself (a schema change that is under way), so it is tried some times.
-async fn patient_load(client: &DorisClient, load: &Load<'_>) -> Result<Loaded, Failed> {
+async fn patient_load(client: &DorisClient, load: &Load<'_>, style: LoadStyle) -> Result<Loaded, Failed> {
     let name = format!("{}.{}", load.database, load.table);
     let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(5));
     loop {
-        match client.load(load).await {
+        match client.load_as(load, style).await {
             Ok(loaded) => return Ok(loaded),
             Err(e) if e.is_of_table() && backoff.tries().saturating_add(1) < TABLE_TRIES => {
                 tracing::warn!(table = name, label = %load.label, reason = %e, "Doris refuses a load; it is sent again");

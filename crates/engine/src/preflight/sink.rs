@@ -81,6 +81,7 @@ pub(super) async fn doris(
             let sql: Vec<String> = doris.sql.iter().map(ToString::to_string).collect();
             let version = probe.version.as_deref().unwrap_or("of an unknown version");
             found.lines.push(format!("sink     Doris {version} at {}, {alive} live BE(s)", sql.join(", ")));
+            found.lines.push(format!("delivery {}", doris.delivery.describe()));
             found.warnings.extend(probe.warnings);
         }
         Err(e) => {

@@ -535,7 +535,7 @@ impl<B: Backend> Driver<'_, B> {
                 self.loop_state.uploading_bytes = self.loop_state.uploading_bytes.saturating_sub(bytes);
                 let uploaded = match result {
                     Ok(uploaded) => uploaded,
-                    Err(failed) => return self.sink_failed(id, failed),
+                    Err(failed) => return self.sink_failed(id, failed, bytes),
                 };
                 let clock = self.clock(Instant::now());
                 let target = self.core.outputs.targets.iter_mut().find(|t| t.no == id.target);
@@ -551,7 +551,8 @@ impl<B: Backend> Driver<'_, B> {
             }
             SinkEvent::Committed { id, result } => {
                 if let Err(failed) = result {
-                    return self.sink_failed(id, failed);
+                    // What was written ahead cannot be cut any more.
+                    return self.sink_failed(id, failed, 0);
                 }
                 self.loop_state.committing.remove(&id);
                 self.core.delivery.committed(id);
@@ -578,8 +579,11 @@ impl<B: Backend> Driver<'_, B> {
                     for (id, txn) in loads {
                         if self.loop_state.committing.insert(id) {
                             let target = self.core.outputs.targets.iter().find(|t| t.no == id.target);
-                            if let (Some(target), Some(permit)) = (target, self.core.delivery.permit()) {
-                                self.sink.commit(permit, target, id, txn);
+                            let load = self.core.delivery.label(id);
+                            if let (Some(target), Some(permit), Some(load)) =
+                                (target, self.core.delivery.permit(), load)
+                            {
+                                self.sink.commit(permit, target, id, txn, load);
                                 started = true;
                             }
                         }
@@ -593,6 +597,7 @@ impl<B: Backend> Driver<'_, B> {
                     self.hooks.at(Point::BeforeMark, here).await?;
                     self.store.mark_committed(self.era, epoch)?;
                     self.hooks.at(Point::AfterMark, here).await?;
+                    self.sink.forget(self.core.delivery.labels(epoch));
                     self.core.delivery.marked();
                     self.core.report.epochs = self.core.report.epochs.saturating_add(1);
                 }

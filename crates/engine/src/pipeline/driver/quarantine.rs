@@ -19,15 +19,14 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     /// What a load or a commit that failed means for the run.
-    pub(super) fn sink_failed(&mut self, id: LoadId, failed: Failed) -> Result<(), RunError> {
+    pub(super) fn sink_failed(&mut self, id: LoadId, failed: Failed, bytes: usize) -> Result<(), RunError> {
         let target = self.core.outputs.targets.iter().position(|t| t.no == id.target);
         // Of a target that is left out already, or of an epoch that it is not part of any more.
         let Some(target) = target.filter(|_| self.core.delivery.has(id)) else { return Ok(()) };
         match failed {
             Failed::Run(e) => Err(e),
             Failed::TooLarge(text) => {
-                let full = self.core.outputs.flush_bytes;
-                let half = self.core.outputs.targets.get_mut(target).and_then(|t| t.pace.too_large(full));
+                let half = self.core.outputs.targets.get_mut(target).and_then(|t| t.pace.too_large(bytes));
                 match half {
                     Some(bytes) => Err(RunError::away(format!("{text}: sending loads of at most {bytes} bytes"))),
                     None => self.poisoned(target, text),

@@ -30,13 +30,14 @@ use super::hosts::{FAILOVER_AFTER, Hosts};
 use super::pace::Paces;
 use super::progress::Progress;
 use super::report::{Quarantined, Report};
-use super::sink::{self, DorisSink, JsonlSink, Sink};
+use super::sink::{self, DorisSink, JsonlSink, Promise, Sink};
+use super::spill::Spill;
 use super::weigher::Weigher;
 use super::weights::Weights;
 use super::workers::Workers;
 use crate::checkpoint::{Backend, SourceState, Store, StoredState, StoredTable, StoredTarget};
 use crate::config::{self, Config, NameCase, SnapshotMode, TablePatterns, Until};
-use crate::delivery::{Coordinate, Delivery, SourceKind, TargetNo, TargetState, TxnId, resume};
+use crate::delivery::{Coordinate, Delivery, LoadRecord, SourceKind, TargetNo, TargetState, TxnId, resume};
 use crate::key::Collations;
 use crate::merge::{KeyRange, Merge};
 use crate::preflight;
@@ -150,7 +151,7 @@ pub(super) async fn attempt<B: Backend>(
     let state = store.read()?.unwrap_or(state);
     let mut poisoned = Poisoned::new(config.sink.on_poison(), &targets);
     let mut recovered = match &doris {
-        Some(client) => recover(&state, client, &mut poisoned).await?,
+        Some(client) => recover(&state, client, &Spill::new(&config.state_dir), &mut poisoned).await?,
         None => state.targets.iter().map(|t| (t.target, t.state.clone())).collect(),
     };
     let floor = prepare_targets(config, doris.as_deref(), &tables, &targets, &recovered, &mut poisoned).await?;
@@ -200,6 +201,10 @@ pub(super) async fn attempt<B: Backend>(
         recovered.insert(target.target, state.clone());
         new_targets.push(StoredTarget { state, ..target.clone() });
     }
+    if matches!(&config.sink, config::Sink::Doris(doris) if doris.delivery == config::Delivery::AtLeastOnce) {
+        // Loads are visible before anything is written down, so the tables may hold more than the state says.
+        recovered.values_mut().for_each(|state| state.may_hold_more = true);
+    }
     let new_tables: Vec<StoredTable> = tables
         .iter()
         .map(|table| StoredTable {
@@ -219,6 +224,10 @@ pub(super) async fn attempt<B: Backend>(
     store.add_tables(era, &new_tables, &new_targets)?;
     let settled: Vec<(TargetNo, TargetState)> = recovered.iter().map(|(no, s)| (*no, s.clone())).collect();
     store.settle(era, &stream, &settled)?;
+    // Whatever was written ahead is in the tables, or of an epoch that never was.
+    Spill::new(&config.state_dir)
+        .clear()
+        .map_err(|e| RunError::stopped(format!("{} cannot be cleared: {e}", config.state_dir.display())).because(e))?;
     store.set_source(era, &source, &stream)?;
 
     let row_image = control.query_all("SELECT @@GLOBAL.binlog_row_image").await.map_err(away)?;
@@ -409,12 +418,16 @@ async fn sink(
             let databases: Vec<String> = databases.into_iter().collect();
             sink::sweep(&client, &databases, state.pipeline, era, &[]).await?;
             let mut last = BTreeMap::new();
-            for load in state.record.iter().flat_map(|r| &r.loads) {
+            for load in state.record.iter().flat_map(|r| &r.loads).filter(|l| l.txn != LoadRecord::AHEAD) {
                 if let Some(target) = targets.iter().find(|t| t.target == load.id.target) {
                     last.insert(target.target, (target.sink.0.clone(), load.txn));
                 }
             }
-            Ok(Sink::Doris(DorisSink::new(client, state.pipeline, databases, last, hooks.clone())))
+            let promise = Promise::of(config);
+            if let config::Sink::Doris(doris) = &config.sink {
+                tracing::info!(delivery = doris.delivery.describe(), "loading into Doris");
+            }
+            Ok(Sink::Doris(DorisSink::new(promise, client, state.pipeline, databases, last, hooks.clone())))
         }
         (config::Sink::Doris(_), None) => Err(RunError::stopped("no client for Doris")),
     }

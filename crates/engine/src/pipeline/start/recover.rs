@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use millstream_doris_sink::SinkError;
 use millstream_doris_sink::client::DorisClient;
+use millstream_doris_sink::{Label, SinkError, TxnRef};
 
 use super::poisoned::Poisoned;
-use crate::checkpoint::StoredState;
-use crate::delivery::{EpochRecord, LoadAction, LoadFate, TargetNo, TargetState, fate, plan};
+use crate::checkpoint::{StoredState, StoredTarget};
+use crate::delivery::{EpochRecord, LoadAction, LoadFate, LoadRecord, TableMode, TargetNo, TargetState, fate, plan};
 use crate::pipeline::error::RunError;
-use crate::pipeline::sink;
+use crate::pipeline::sink::{self, Ahead, Failed};
+use crate::pipeline::spill::Spill;
 
 /// Finds out what became of the last record's loads, finishes what can be finished, and says where every target stands.
 pub(super) async fn recover(
     state: &StoredState,
     client: &DorisClient,
+    spill: &Spill,
     poisoned: &mut Poisoned,
 ) -> Result<BTreeMap<TargetNo, TargetState>, RunError> {
     let included = state.targets.iter().filter(|t| t.quarantine.is_none());
@@ -29,12 +31,20 @@ pub(super) async fn recover(
             poisoned.add(target.target, format!("{database}.{table} is gone from Doris"))?;
         }
     }
-    let record = &EpochRecord {
-        targets: record.targets.iter().filter(|c| !poisoned.is_out(c.target)).cloned().collect(),
-        loads: record.loads.iter().filter(|l| !poisoned.is_out(l.id.target)).cloned().collect(),
-        ..record.clone()
-    };
+    let record = &without(record, poisoned);
     tracing::info!(epoch = record.epoch, loads = record.loads.len(), "finishing the last epoch");
+    for load in record.loads.iter().filter(|l| l.txn == LoadRecord::AHEAD) {
+        let Some(target) = state.targets.iter().find(|t| t.target == load.id.target) else { continue };
+        if !poisoned.is_out(target.target)
+            && let Err(failed) = finish_ahead(load, target, client, spill).await
+        {
+            match failed {
+                Failed::Run(e) => return Err(e),
+                Failed::TooLarge(reason) | Failed::OfTable(reason) => poisoned.add(target.target, reason)?,
+            }
+        }
+    }
+    let record = &without(record, poisoned);
     // A commit can fail between the look and the act; then everything is looked at again.
     for _ in 0..5 {
         let fates = fates(record, state, client).await?;
@@ -74,6 +84,36 @@ pub(super) async fn recover(
     Err(RunError::away("the last epoch could not be finished"))
 }
 
+/// The record as far as it is about targets that are not left out.
+fn without(record: &EpochRecord, poisoned: &Poisoned) -> EpochRecord {
+    EpochRecord {
+        targets: record.targets.iter().filter(|c| !poisoned.is_out(c.target)).cloned().collect(),
+        loads: record.loads.iter().filter(|l| !poisoned.is_out(l.id.target)).cloned().collect(),
+        ..record.clone()
+    }
+}
+
+/// A load that was written ahead: unless it is in the table, its bytes are sent again under its label.
+async fn finish_ahead(
+    load: &LoadRecord,
+    target: &StoredTarget,
+    client: &DorisClient,
+    spill: &Spill,
+) -> Result<(), Failed> {
+    let (database, table) = &target.sink;
+    let away = |e: SinkError| RunError::away(format!("Doris is away: {e}")).because(e);
+    let label = load.label.parse::<Label>().map_err(|e| RunError::stopped(format!("{}: {e:?}", load.label)))?;
+    let fact = client.transaction(database, TxnRef::Label(label)).await.map_err(away)?;
+    let seen = fact.is_committed()
+        || load.mode == TableMode::Append
+            && client.any_row_in_seq_range(database, table, load.seq.0, load.seq.1).await.map_err(away)?;
+    tracing::info!(label = load.label, ?fact, seen, "load of the last epoch, written ahead");
+    if seen {
+        return Ok(());
+    }
+    Ahead { database: database.clone(), table: table.clone(), label: load.label.clone() }.send(client, spill).await
+}
+
 pub(super) async fn fates(
     record: &EpochRecord,
     state: &StoredState,
@@ -82,6 +122,11 @@ pub(super) async fn fates(
     let mut fates = BTreeMap::new();
     for load in &record.loads {
         let Some(target) = state.targets.iter().find(|t| t.target == load.id.target) else { continue };
+        // Sent again where it was missing.
+        if load.txn == LoadRecord::AHEAD {
+            fates.insert(load.txn, LoadFate::Done);
+            continue;
+        }
         let (database, table) = &target.sink;
         let fact = sink::fact(client, database, load.txn).await?;
         let mut found = fate(load.mode, fact, None);

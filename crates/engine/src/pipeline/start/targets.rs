@@ -6,7 +6,7 @@ use std::sync::Arc;
 use millstream_binlog::TableSchema;
 use millstream_doris_sink::client::DorisClient;
 use millstream_doris_sink::jsonl::EventEncoder;
-use millstream_doris_sink::{Batch, EncodeOptions, InvalidDate, RowEncoder, SinkError, TargetTable};
+use millstream_doris_sink::{Batch, EncodeOptions, Format, InvalidDate, RowEncoder, SinkError, TargetTable};
 use millstream_wire::Connection;
 
 use super::poisoned::Poisoned;
@@ -336,9 +336,14 @@ pub(super) fn output(
                 config::OnInvalidDate::Epoch => InvalidDate::Epoch,
             };
             let plan = planned(tables, target)?;
-            let options = EncodeOptions { invalid_date, ..EncodeOptions::default() };
+            let options = EncodeOptions {
+                invalid_date,
+                format: doris.format,
+                binary: doris.binary,
+                string_limit: doris.string_limit,
+            };
             let encoder = Box::new(RowEncoder::new(schema, &plan, &options));
-            let columns = plan.columns_header();
+            let columns = encoder.columns_header(&plan);
             (Writer::Doris { encoder, batch: Batch::new(sink_mode(target.mode)), plan: Box::new(plan) }, columns)
         }
     };
@@ -347,6 +352,10 @@ pub(super) fn output(
         mode: target.mode,
         database: target.sink.0.clone(),
         table: target.sink.1.clone(),
+        format: match &config.sink {
+            config::Sink::Doris(doris) => doris.format,
+            config::Sink::Jsonl(_) => Format::Json,
+        },
         columns,
         source,
         group,
