@@ -542,6 +542,7 @@ async fn group_commit_loads_without_a_label() {
             table: "grouped",
             label: label(part),
             columns: &columns,
+            partial: false,
             body: body.bytes.clone(),
             rows: body.rows,
             two_phase: TwoPhase::No,

@@ -186,6 +186,8 @@ pub(super) struct Outputs {
     pub(super) on_poison: OnPoison,
     /// Targets that could not be written to and are to be left out, each with the reason.
     pub(super) poisoned: Vec<(usize, String)>,
+    /// The target that the next epoch takes first, where there are too many.
+    pub(super) turn: usize,
     /// Loads that were cut and not taken by the driver yet.
     pub(super) uploads: Vec<Upload>,
     /// jsonl: lines that were not written yet.

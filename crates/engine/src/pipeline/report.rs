@@ -79,6 +79,8 @@ pub struct Report {
     pub snapshot_seconds: f64,
     /// Where the stream stands.
     pub position: Option<String>,
+    /// What `sink.delivery` promises, in words.
+    pub delivery: Option<&'static str>,
     /// Targets that are left out: what came after `at` is not in them.
     pub quarantined: Vec<Quarantined>,
     /// The durable set of transactions.

@@ -36,7 +36,7 @@ pub(super) enum SinkEvent {
     /// A load is PRECOMMITTED under this transaction, or failed for good.
     Uploaded { id: LoadId, bytes: usize, result: Result<Uploaded, Failed> },
     /// A transaction is committed, or cannot be.
-    Committed { id: LoadId, result: Result<(), Failed> },
+    Committed { id: LoadId, result: Result<Option<u64>, Failed> },
     /// A transaction was aborted.
     Aborted,
     /// Old transactions were looked for.
@@ -141,6 +141,13 @@ impl Sink {
         }
     }
 
+    /// The last transaction of a target, which the end of the run waits for.
+    pub(super) fn remember(&mut self, target: &Target, txn: u64) {
+        if let Self::Doris(doris) = self {
+            doris.last.insert(target.no, (target.database.clone(), txn));
+        }
+    }
+
     /// Whether transactions are being aborted.
     pub(super) fn is_aborting(&self) -> bool {
         matches!(self, Self::Doris(doris) if doris.aborts > 0)
@@ -211,15 +218,9 @@ impl Sink {
                 hooks.at(Point::BeforeLoad, here).await?;
                 let loaded = patient_load(&client, &load, style).await?;
                 hooks.at(Point::AfterLoad, here).await?;
-                let txn = match (loaded.txn_id, load.two_phase) {
-                    (Some(txn), _) => txn,
-                    // An earlier try was committed; which transaction that was does not matter any more.
-                    (None, TwoPhase::No) => u64::MAX,
-                    (None, TwoPhase::Yes) => {
-                        let text = format!("{database}.{table}: load {} has no transaction", upload.label);
-                        return Err(RunError::away(text).into());
-                    }
-                };
+                let txn = loaded.txn_id.ok_or_else(|| {
+                    RunError::away(format!("{database}.{table}: load {} has no transaction", upload.label))
+                })?;
                 Ok(Uploaded { txn, too_many_versions: loaded.too_many_versions })
             };
             let result = result.await;
@@ -238,11 +239,10 @@ impl Sink {
             Promise::Ahead(spill) => return doris.load_ahead(spill.clone(), target, id, label.to_owned()),
             // It is visible since it was loaded.
             Promise::AtLeastOnce(_) => {
-                doris.tasks.spawn(async move { SinkEvent::Committed { id, result: Ok(()) } });
+                doris.tasks.spawn(async move { SinkEvent::Committed { id, result: Ok(Some(txn)) } });
                 return;
             }
         }
-        doris.last.insert(target.no, (target.database.clone(), txn));
         let (client, hooks) = (Arc::clone(&doris.client), doris.hooks.clone());
         let (database, table) = (target.database.clone(), target.table.clone());
         doris.tasks.spawn(async move {
@@ -252,7 +252,8 @@ impl Sink {
                 let name = format!("{database}.{table}");
                 let outcome = client.commit(&database, txn).await.map_err(|e| Failed::of(&name, e))?;
                 is_committed(&name, txn, outcome)?;
-                Ok(hooks.at(Point::AfterCommit, here).await?)
+                hooks.at(Point::AfterCommit, here).await?;
+                Ok(Some(txn))
             };
             SinkEvent::Committed { id, result: result.await }
         });
@@ -372,6 +373,7 @@ impl DorisSink {
     /// Sends a load whose label and bytes are durable.
     fn load_ahead(&mut self, spill: Spill, target: &Target, id: LoadId, label: String) {
         let (client, hooks, slots) = (Arc::clone(&self.client), self.hooks.clone(), Arc::clone(&self.ahead_slots));
+        let before = self.last.get(&target.no).cloned();
         let ahead = Ahead { database: target.database.clone(), table: target.table.clone(), label };
         self.tasks.spawn(async move {
             // Bodies come back into memory here.
@@ -379,8 +381,9 @@ impl DorisSink {
             let here = Subject::Load { load: id, database: &ahead.database, table: &ahead.table };
             let result = async {
                 hooks.at(Point::BeforeCommit, here).await?;
-                ahead.send(&client, &spill).await?;
-                Ok(hooks.at(Point::AfterCommit, here).await?)
+                let txn = ahead.send(&client, &spill, before.as_ref()).await?;
+                hooks.at(Point::AfterCommit, here).await?;
+                Ok(txn)
             };
             SinkEvent::Committed { id, result: result.await }
         });
@@ -438,13 +441,23 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Sends it, in one phase. Doris loads the same bytes under the same label once.
-    pub(super) async fn send(&self, client: &DorisClient, spill: &Spill) -> Result<(), Failed> {
+    /// Sends it, in one phase. Doris loads the same bytes under the same label once. Gives its transaction, if it is known.
+    /// `before` is the target's last transaction: what the rows of some columns lack is read from the table, which must show
+    /// everything that came before.
+    pub(super) async fn send(
+        &self,
+        client: &DorisClient,
+        spill: &Spill,
+        before: Option<&(String, u64)>,
+    ) -> Result<Option<u64>, Failed> {
         let name = format!("{}.{}", self.database, self.table);
         let (head, body) = spill.body(&self.label).map_err(|e| {
             RunError::stopped(format!("{name}: the bytes of load {} are not in the state directory: {e}", self.label))
         })?;
         let label = self.label.parse::<Label>().map_err(|e| RunError::stopped(format!("{name}: {e:?}")))?;
+        if let Some((database, txn)) = before.filter(|_| head.partial) {
+            visible(client, database, *txn).await?;
+        }
         let format = if head.csv { Format::Csv } else { Format::Json };
         let load = Load {
             database: &self.database,
@@ -456,7 +469,7 @@ impl Ahead {
             rows: head.rows,
             two_phase: TwoPhase::No,
         };
-        patient_load(client, &load, LoadStyle { format, ..LoadStyle::default() }).await.map(drop)
+        patient_load(client, &load, LoadStyle { format, ..LoadStyle::default() }).await.map(|loaded| loaded.txn_id)
     }
 }
 

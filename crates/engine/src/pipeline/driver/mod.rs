@@ -550,9 +550,14 @@ impl<B: Backend> Driver<'_, B> {
                 }
             }
             SinkEvent::Committed { id, result } => {
-                if let Err(failed) = result {
+                let txn = match result {
+                    Ok(txn) => txn,
                     // What was written ahead cannot be cut any more.
-                    return self.sink_failed(id, failed, 0);
+                    Err(failed) => return self.sink_failed(id, failed, 0),
+                };
+                let target = self.core.outputs.targets.iter().find(|t| t.no == id.target);
+                if let (Some(target), Some(txn)) = (target, txn) {
+                    self.sink.remember(target, txn);
                 }
                 self.loop_state.committing.remove(&id);
                 self.core.delivery.committed(id);

@@ -1,5 +1,6 @@
 //! Chunks enter, loads are cut, epochs are closed: what belongs between transactions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use millstream_binlog::{ColumnValue, TableSchema};
@@ -10,6 +11,10 @@ use crate::delivery::{Coordinate, Extra, Partial, TargetChange, TargetState};
 use crate::merge::{Entry, TableId};
 use crate::pipeline::error::RunError;
 use crate::snapshot::values::select_values;
+
+/// Targets of one database that one epoch loads at most. Doris allows a database 1,000 running transactions (2.1), and two
+/// epochs are on their way at a time.
+const MAX_OPEN_LOADS: usize = 400;
 
 impl Core {
     /// Brings every chunk that is due into the output. Between transactions only.
@@ -113,17 +118,38 @@ impl Core {
         self.outputs.seal(target, &mut self.delivery, at, self.merge.durable_ranges(group))
     }
 
-    /// Chooses which targets the next close goes without: those that are to be loaded less often now, and have something.
+    /// Chooses which targets the next close goes without: those that are to be loaded less often now, and in turn those that
+    /// would be too many open transactions for one database.
     pub(in crate::pipeline) fn hold_back(&mut self, now: u64, ending: bool) {
-        for i in 0..self.outputs.targets.len() {
+        let count = self.outputs.targets.len();
+        let mut open: BTreeMap<String, usize> = BTreeMap::new();
+        for t in self.outputs.targets.iter().filter(|t| t.loaded) {
+            let n = open.entry(t.database.clone()).or_default();
+            *n = n.saturating_add(1);
+        }
+        let mut first_refused = None;
+        for i in (self.outputs.turn..count).chain(0..self.outputs.turn.min(count)) {
             let waits = self.outputs.batch_bytes(i) > 0;
             let close_soon = self.outputs.close_soon;
-            if let Some(t) = self.outputs.targets.get_mut(i) {
-                // A target with loads in this epoch has its place in it.
-                let full = close_soon && t.patched;
-                t.held = !ending && !full && !t.loaded && !t.out && waits && t.pace.is_held(now);
+            let Some(t) = self.outputs.targets.get_mut(i) else { continue };
+            // A target with loads in this epoch has its place in it.
+            t.held = false;
+            if t.loaded || t.out || !waits {
+                continue;
+            }
+            let n = open.entry(t.database.clone()).or_default();
+            if close_soon && t.patched {
+                *n = n.saturating_add(1);
+            } else if *n >= MAX_OPEN_LOADS {
+                t.held = true;
+                first_refused.get_or_insert(i);
+            } else if !ending && t.pace.is_held(now) {
+                t.held = true;
+            } else {
+                *n = n.saturating_add(1);
             }
         }
+        self.outputs.turn = first_refused.unwrap_or(0);
     }
 
     /// Forgets a target that is left out, and its source table if it was the last one.
@@ -166,7 +192,7 @@ impl Core {
             return Ok(false);
         }
         let next = Coordinate::boundary(self.merge.judged().clone());
-        let dirty = self.outputs.targets.iter().any(|t| t.dirty);
+        let dirty = self.outputs.targets.iter().any(|t| t.dirty && !t.held);
         if !dirty && !self.outputs.emitted && !self.delivery.has_loads() && next == self.closed_at {
             return Ok(false);
         }

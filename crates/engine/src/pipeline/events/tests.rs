@@ -1,12 +1,14 @@
 #![allow(clippy::arithmetic_side_effects, clippy::cast_possible_truncation, reason = "small numbers")]
 
-use millstream_binlog::DecoderOptions;
 use millstream_binlog::event::Checksum;
+use millstream_binlog::{Charset, Column, ColumnType, ColumnValue, DecoderOptions};
+use millstream_doris_sink::{Batch, EncodeOptions, Format, Mode, Op, RowEncoder, RowMeta, TargetTable};
 
 use super::*;
-use crate::delivery::{Passed, TxnId};
-use crate::merge::Rules;
-use crate::pipeline::output::Sequence;
+use crate::delivery::{CommitPermit, EpochRecord, Passed, Step, TableMode, TargetNo, TargetState, TxnId};
+use crate::merge::{KeyRange, Rules};
+use crate::pipeline::output::{Sequence, Shown, Target, Writer};
+use crate::pipeline::pace::Pace;
 
 struct Nothing;
 
@@ -31,6 +33,7 @@ fn core_at(begin: Passed) -> Core {
         flush_bytes: 1 << 20,
         on_poison: crate::config::OnPoison::Stop,
         poisoned: Vec::new(),
+        turn: 0,
         uploads: Vec::new(),
         lines: Vec::new(),
         emitted: false,
@@ -222,4 +225,134 @@ fn a_file_of_the_same_name_and_another_age_stops_the_stream() {
     core.event(&format_description(1_700_000_000)).unwrap();
     let error = core.event(&format_description(1_700_000_001)).unwrap_err().to_string();
     assert!(error.contains("written since 1700000001, not 1700000000") && error.contains("log was reset"), "{error}");
+}
+
+/// A live append target of table `no`, in a core whose stream stands at the first file.
+fn add_target(core: &mut Core, no: u32) {
+    let id = Column {
+        name: "id".into(),
+        ty: ColumnType::Int { unsigned: false },
+        nullable: false,
+        charset: Charset::Binary,
+        collation: 63,
+    };
+    let schema = TableSchema { database: "d".into(), table: format!("t{no}"), columns: vec![id], key: vec![0] };
+    let planned = TargetTable::plan(&schema, "d", &schema.table, Mode::Append).unwrap();
+    let encoder = Box::new(RowEncoder::new(&schema, &planned, &EncodeOptions::default()));
+    let live = TargetState { done: vec![KeyRange::default()], ..TargetState::default() };
+    core.merge.add_table(TableId(no), &live.done, false, None);
+    let columns = planned.columns_header();
+    core.outputs.targets.push(Target {
+        no: TargetNo(no),
+        mode: TableMode::Append,
+        database: "d".into(),
+        table: schema.table.clone(),
+        format: Format::Json,
+        columns,
+        source: 0,
+        group: TableId(no),
+        writer: Writer::Doris { encoder, batch: Batch::new(Mode::Append), plan: Box::new(planned) },
+        shown: Shown::new(&schema, &[]),
+        last: live,
+        dirty: false,
+        loaded: false,
+        pace: Pace::default(),
+        held: false,
+        out: false,
+        patched: false,
+        created: false,
+    });
+}
+
+/// A transaction with one row for each of these targets.
+fn transaction(core: &mut Core, number: u32, targets: core::ops::Range<usize>) {
+    core.event(&gtid(u64::from(number), 200)).unwrap();
+    for target in targets {
+        let seq = core.outputs.sequence.next().unwrap();
+        let meta = RowMeta { seq, op: Op::Create, gtid: None, file: "b", pos: 4, row: 0, ts_micros: None };
+        let row = [(0, ColumnValue::Int(i64::from(number)))].into_iter();
+        core.outputs.emit(target, &meta, None, Some(row)).unwrap();
+    }
+    core.event(&event(16, 0, 400, &[0; 8])).unwrap();
+}
+
+/// The record of the closed epoch, which goes through at once.
+fn record(core: &mut Core) -> EpochRecord {
+    for upload in core::mem::take(&mut core.outputs.uploads) {
+        core.delivery.precommitted(upload.id, 7, 0);
+    }
+    let Step::Write(record) = core.delivery.step() else { panic!("no record") };
+    core.delivery.recorded(CommitPermit::issue(record.epoch));
+    core.delivery.step();
+    for load in &record.loads {
+        core.delivery.committed(load.id);
+    }
+    core.delivery.step();
+    core.delivery.marked();
+    *record
+}
+
+/// A target that is to be loaded less often keeps its rows while epochs go by, at a place that is durable.
+#[test]
+fn a_held_target_stays_at_its_place_until_it_is_loaded() {
+    let mut core = core();
+    add_target(&mut core, 1);
+    core.outputs.targets[0].pace.loaded(1, 0, &mut fastrand::Rng::with_seed(1));
+    core.event(&rotate("binlog.000001")).unwrap();
+    let begin = core.closed_at.clone();
+
+    // Held: the record moves the stream, and says where the target stays.
+    transaction(&mut core, 1, 0..1);
+    core.hold_back(1, false);
+    assert!(core.close_epoch(None).unwrap());
+    let first = record(&mut core);
+    assert!(first.loads.is_empty() && first.next != begin);
+    let stays = TargetState { ahead: Some(begin.clone()), done: vec![KeyRange::default()], may_hold_more: false };
+    assert_eq!(first.targets.iter().map(|c| (&c.previous.ahead, &c.next)).collect::<Vec<_>>(), [(&None, &stays)]);
+    // Nothing new comes: no record says it again.
+    core.hold_back(2, false);
+    assert!(!core.close_epoch(None).unwrap() && !core.is_clean());
+    // The stream moves on: the place is known.
+    transaction(&mut core, 2, 0..1);
+    core.hold_back(3, false);
+    assert!(core.close_epoch(None).unwrap());
+    assert!(record(&mut core).targets.is_empty());
+
+    // Its time has come (or the run ends): one load with all of it, and then it stands where the stream stands.
+    core.hold_back(3, true);
+    assert!(core.close_epoch(None).unwrap());
+    assert_eq!(core.outputs.uploads[0].rows, 2);
+    let last = record(&mut core);
+    let change = &last.targets[0];
+    assert_eq!((change.previous.ahead.as_ref(), &change.next.ahead), (Some(&begin), &None));
+    assert_eq!(last.loads[0].end.coordinate, last.next);
+    assert!(core.is_clean());
+}
+
+/// More tables than a database may have running transactions: epochs take them in turn, and each is loaded.
+#[test]
+fn an_epoch_loads_no_more_targets_than_doris_allows() {
+    let mut core = core();
+    for no in 1..=1000 {
+        add_target(&mut core, no);
+    }
+    core.event(&rotate("binlog.000001")).unwrap();
+    transaction(&mut core, 1, 0..1000);
+    let mut loaded = BTreeSet::new();
+    for (number, expected) in [(2, 400), (3, 800), (4, 1000)] {
+        // The first tables never rest.
+        transaction(&mut core, number, 0..400);
+        core.hold_back(0, true);
+        assert!(core.close_epoch(None).unwrap());
+        let record = record(&mut core);
+        assert_eq!(record.loads.len(), 400);
+        loaded.extend(record.loads.iter().map(|load| load.id.target));
+        assert_eq!(loaded.len(), expected);
+    }
+    while !core.is_clean() {
+        core.hold_back(0, true);
+        assert!(core.close_epoch(None).unwrap());
+        record(&mut core);
+    }
+    assert!(core.outputs.targets.iter().all(|t| t.last.ahead.is_none()));
 }

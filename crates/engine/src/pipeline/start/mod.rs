@@ -279,6 +279,9 @@ pub(super) async fn attempt<B: Backend>(
         Core::new(stream_decoder(), captured, merge, delivery, outputs, prepared, stream, wanted, facts.case, weights);
     core.report = core::mem::take(&mut carried.total);
     core.report.quarantined = quarantined;
+    if let config::Sink::Doris(doris) = &config.sink {
+        core.report.delivery = Some(doris.delivery.describe());
+    }
     core.barrier = barrier;
     let sink = sink(config, &options.hooks, doris, &state, &targets, era).await?;
     let plan = StreamPlan {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use millstream_doris_sink::client::DorisClient;
-use millstream_doris_sink::{Label, SinkError, TxnRef};
+use millstream_doris_sink::{Label, SinkError, TxnFact as Seen, TxnRef};
 
 use super::poisoned::Poisoned;
 use crate::checkpoint::{StoredState, StoredTarget};
@@ -33,15 +33,16 @@ pub(super) async fn recover(
     }
     let record = &without(record, poisoned);
     tracing::info!(epoch = record.epoch, loads = record.loads.len(), "finishing the last epoch");
+    let mut last: BTreeMap<TargetNo, (String, u64)> = BTreeMap::new();
     for load in record.loads.iter().filter(|l| l.txn == LoadRecord::AHEAD) {
         let Some(target) = state.targets.iter().find(|t| t.target == load.id.target) else { continue };
-        if !poisoned.is_out(target.target)
-            && let Err(failed) = finish_ahead(load, target, client, spill).await
-        {
-            match failed {
-                Failed::Run(e) => return Err(e),
-                Failed::TooLarge(reason) | Failed::OfTable(reason) => poisoned.add(target.target, reason)?,
-            }
+        if poisoned.is_out(target.target) {
+            continue;
+        }
+        match finish_ahead(load, target, client, spill, last.get(&target.target)).await {
+            Ok(txn) => last.extend(txn.map(|txn| (target.target, (target.sink.0.clone(), txn)))),
+            Err(Failed::Run(e)) => return Err(e),
+            Err(Failed::TooLarge(reason) | Failed::OfTable(reason)) => poisoned.add(target.target, reason)?,
         }
     }
     let record = &without(record, poisoned);
@@ -99,7 +100,8 @@ async fn finish_ahead(
     target: &StoredTarget,
     client: &DorisClient,
     spill: &Spill,
-) -> Result<(), Failed> {
+    before: Option<&(String, u64)>,
+) -> Result<Option<u64>, Failed> {
     let (database, table) = &target.sink;
     let away = |e: SinkError| RunError::away(format!("Doris is away: {e}")).because(e);
     let label = load.label.parse::<Label>().map_err(|e| RunError::stopped(format!("{}: {e:?}", load.label)))?;
@@ -109,9 +111,14 @@ async fn finish_ahead(
             && client.any_row_in_seq_range(database, table, load.seq.0, load.seq.1).await.map_err(away)?;
     tracing::info!(label = load.label, ?fact, seen, "load of the last epoch, written ahead");
     if seen {
-        return Ok(());
+        return Ok(match fact {
+            Seen::Visible(txn) | Seen::Committed(txn) => Some(txn),
+            _ => None,
+        });
     }
-    Ahead { database: database.clone(), table: table.clone(), label: load.label.clone() }.send(client, spill).await
+    Ahead { database: database.clone(), table: table.clone(), label: load.label.clone() }
+        .send(client, spill, before)
+        .await
 }
 
 pub(super) async fn fates(

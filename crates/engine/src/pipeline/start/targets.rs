@@ -303,6 +303,7 @@ pub(super) fn groups_and_outputs(
         flush_bytes: usize::try_from(config.sink.flush().bytes).unwrap_or(usize::MAX),
         on_poison: config.sink.on_poison(),
         poisoned: Vec::new(),
+        turn: 0,
         uploads: Vec::new(),
         lines: Vec::new(),
         emitted: false,
