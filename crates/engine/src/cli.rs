@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::binlog_cmd::{self, BinlogArgs};
 use crate::config::{Config, Sink, Until};
+use crate::control_cmd::{self, Setting};
+use crate::pipeline::control::protocol::Resync;
 use crate::pipeline::{self, Report, RunErrorKind, RunOptions};
 use crate::preflight;
 
@@ -27,6 +29,12 @@ pub enum Command {
     Run(RunArgs),
     /// Look at source, tables and sink without changing anything, and print what a run will do
     Check(CheckArgs),
+    /// Say where every table of a pipeline stands, whether or not an engine runs
+    Status(StatusArgs),
+    /// Change how fast a running engine reads snapshots, until it ends
+    Set(SetArgs),
+    /// Read tables again: beside the stream of the engine that runs, or when the next one starts
+    Resync(ResyncArgs),
     /// Show, filter or count the events of binlog files or of a server's log
     Binlog(Box<BinlogArgs>),
 }
@@ -58,6 +66,43 @@ pub struct CheckArgs {
     /// Form of the log on stderr
     #[arg(long, value_enum, default_value_t)]
     pub log_format: LogFormat,
+}
+
+/// `millstream status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Configuration file (TOML)
+    #[arg(short, long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `millstream set`.
+#[derive(Debug, Args)]
+pub struct SetArgs {
+    /// Configuration file (TOML)
+    #[arg(short, long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// rows_per_second=N over all readers (0: no limit), workers=N
+    #[arg(required = true, value_name = "NAME=N")]
+    pub settings: Vec<Setting>,
+}
+
+/// `millstream resync`.
+#[derive(Debug, Args)]
+pub struct ResyncArgs {
+    /// Configuration file (TOML)
+    #[arg(short, long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Empty every target of the tables first. Needed for append targets; for upsert targets it also removes rows that the
+    /// source does not have, and the targets lack rows until the tables are read
+    #[arg(long)]
+    pub truncate: bool,
+    /// Source tables
+    #[arg(required = true, value_name = "DB.TABLE")]
+    pub tables: Vec<String>,
 }
 
 /// Form of the log on stderr.
@@ -103,6 +148,10 @@ impl Failure {
         Self { code, message, causes }
     }
 
+    const fn refused(message: String) -> Self {
+        Self { code: REFUSED, message, causes: Vec::new() }
+    }
+
     /// Writes it for a person.
     ///
     /// # Errors
@@ -126,8 +175,31 @@ pub fn execute(cli: &Cli) -> Result<(), Failure> {
     match &cli.command {
         Command::Run(args) => run(args),
         Command::Check(args) => check(args),
+        Command::Status(args) => status(args),
+        Command::Set(args) => said(control_cmd::set(&load(&args.config)?, &args.settings)),
+        Command::Resync(args) => {
+            let resync = Resync { tables: args.tables.clone(), truncate: args.truncate };
+            said(control_cmd::resync(&load(&args.config)?, resync))
+        }
         Command::Binlog(args) => binlog(args),
     }
+}
+
+fn status(args: &StatusArgs) -> Result<(), Failure> {
+    let status = control_cmd::status(&load(&args.config)?).map_err(Failure::refused)?;
+    let text = if args.json {
+        let json = serde_json::to_string(&status).map_err(|e| Failure::new(FAILED, &e))?;
+        format!("{json}\n")
+    } else {
+        control_cmd::text(&status)
+    };
+    ignore_closed(write!(io::stdout().lock(), "{text}")).map_err(|e| Failure::new(FAILED, &e))
+}
+
+/// Prints what a request came to.
+fn said(result: Result<String, String>) -> Result<(), Failure> {
+    let text = result.map_err(Failure::refused)?;
+    ignore_closed(writeln!(io::stdout().lock(), "{text}")).map_err(|e| Failure::new(FAILED, &e))
 }
 
 fn run(args: &RunArgs) -> Result<(), Failure> {
@@ -269,6 +341,18 @@ mod tests {
         let cli = Cli::try_parse_from(["millstream", "binlog", "a", "b", "--format", "json", "--stats"]).unwrap();
         let Command::Binlog(args) = cli.command else { panic!() };
         assert_eq!((args.sources.len(), args.format, args.stats), (2, binlog_cmd::Format::Json, true));
+        let cli = Cli::try_parse_from(["millstream", "set", "-c", "a.toml", "workers=2", "rows_per_second=5"]).unwrap();
+        assert!(matches!(cli.command, Command::Set(args) if args.settings.len() == 2));
+        let cli = Cli::try_parse_from(["millstream", "resync", "-c", "a.toml", "--truncate", "a.b", "c.d"]).unwrap();
+        assert!(matches!(cli.command, Command::Resync(args) if args.truncate && args.tables == ["a.b", "c.d"]));
+        for bad in [
+            &["millstream", "set", "-c", "a.toml"][..],
+            &["millstream", "set", "-c", "a.toml", "workers=0"],
+            &["millstream", "resync", "-c", "a.toml"],
+            &["millstream", "status"],
+        ] {
+            assert_eq!(Cli::try_parse_from(bad).unwrap_err().exit_code(), 2, "{bad:?}");
+        }
         for bad in [&["millstream"][..], &["millstream", "binlog"], &["millstream", "check"], &["millstream", "x"]] {
             assert_eq!(Cli::try_parse_from(bad).unwrap_err().exit_code(), 2, "{bad:?}");
         }

@@ -8,6 +8,7 @@ pub mod binlog_cmd;
 pub mod checkpoint;
 pub mod cli;
 pub mod config;
+pub mod control_cmd;
 pub mod delivery;
 pub mod key;
 pub mod merge;

@@ -50,6 +50,7 @@ pub(crate) fn store_target(world: &mut World, era: u32, target: TargetNo, state:
         mode,
         state: state.clone(),
         quarantine: None,
+        emptying: false,
     };
     world.store.add_tables(era, &[], &[stored]).map_err(|e| e.to_string())
 }

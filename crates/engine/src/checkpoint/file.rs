@@ -1,10 +1,11 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
-use super::{Backend, StoreError};
+use super::{Backend, Store, StoreError};
 
+const FILE: &str = "millstream.redb";
 const VALUES: TableDefinition<'_, &str, &str> = TableDefinition::new("values");
 
 /// A backend in one redb file, locked while it is open.
@@ -14,6 +15,12 @@ pub struct FileBackend {
 }
 
 impl FileBackend {
+    /// Whether there is a state file in `dir`.
+    #[must_use]
+    pub fn exists(dir: &Path) -> bool {
+        dir.join(FILE).exists()
+    }
+
     /// Opens (or creates) the state file in `dir`.
     ///
     /// # Errors
@@ -25,7 +32,7 @@ impl FileBackend {
             action: "created",
             source: e.into(),
         })?;
-        let path = dir.join("millstream.redb");
+        let path = dir.join(FILE);
         let mut db = Database::create(&path).map_err(|e| match e {
             DatabaseError::DatabaseAlreadyOpen => StoreError::Locked { path: dir.display().to_string() },
             DatabaseError::Storage(redb::StorageError::Io(e)) if e.kind() != std::io::ErrorKind::InvalidData => {
@@ -39,6 +46,17 @@ impl FileBackend {
             Ok(_) => Ok(Self { path, db }),
             Err(e) => Err(broken(e.to_string())),
         }
+    }
+
+    /// The captured tables of the state in `dir`; `None` if no pipeline has begun there, or it cannot be looked at now.
+    #[must_use]
+    pub fn tables(dir: &Path) -> Option<BTreeSet<(String, String)>> {
+        if !Self::exists(dir) {
+            return None;
+        }
+        let state = Store::new(Self::open(dir).ok()?).read().ok()??;
+        state.source.as_ref()?;
+        Some(state.tables.into_iter().map(|t| (t.schema.database, t.schema.table)).collect())
     }
 
     fn failed<E: core::error::Error + Send + Sync + 'static>(
@@ -77,12 +95,15 @@ impl Backend for FileBackend {
         Ok(value.map(|v| v.value().to_owned()))
     }
 
-    fn write(&mut self, batch: &[(String, String)]) -> Result<(), StoreError> {
+    fn apply(&mut self, batch: &[(String, String)], remove: &[String]) -> Result<(), StoreError> {
         let write = self.db.begin_write().map_err(self.failed("written"))?;
         {
             let mut table = write.open_table(VALUES).map_err(self.failed("written"))?;
             for (key, value) in batch {
                 table.insert(key.as_str(), value.as_str()).map_err(self.failed("written"))?;
+            }
+            for key in remove {
+                table.remove(key.as_str()).map_err(self.failed("written"))?;
             }
         }
         write.commit().map_err(self.failed("written"))
@@ -104,6 +125,9 @@ mod tests {
         let again = FileBackend::open(dir.path()).unwrap();
         assert_eq!(again.value("b").unwrap().as_deref(), Some("2"));
         assert_eq!(again.read().unwrap().len(), 2);
+        let mut again = again;
+        again.apply(&[("c".to_owned(), "3".to_owned())], &["a".to_owned(), "z".to_owned()]).unwrap();
+        assert_eq!(again.read().unwrap().into_keys().collect::<Vec<_>>(), ["b", "c"]);
     }
 
     #[test]

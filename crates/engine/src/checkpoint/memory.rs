@@ -17,8 +17,9 @@ impl Backend for MemoryBackend {
         Ok(self.values.get(key).cloned())
     }
 
-    fn write(&mut self, batch: &[(String, String)]) -> Result<(), StoreError> {
+    fn apply(&mut self, batch: &[(String, String)], remove: &[String]) -> Result<(), StoreError> {
         self.values.extend(batch.iter().cloned());
+        self.values.retain(|key, _| !remove.contains(key));
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 pub use file::FileBackend;
 pub use memory::MemoryBackend;
-pub use state::{Quarantine, SourceState, StoredState, StoredTable, StoredTarget};
+pub use state::{Quarantine, ResyncRequest, SourceState, StoredState, StoredTable, StoredTarget};
 
 use crate::delivery::{CommitPermit, Coordinate, EpochRecord, TargetNo, TargetState};
 
@@ -86,11 +86,19 @@ pub trait Backend: Send {
     /// [`StoreError::Io`] or [`StoreError::Corrupt`].
     fn value(&self, key: &str) -> Result<Option<String>, StoreError>;
 
-    /// Writes all values or none; durable when it returns.
+    /// Writes all values and removes the values of these keys, or does nothing; durable when it returns.
     ///
     /// # Errors
     /// [`StoreError::Io`]: nothing was written, or it is not known whether it was.
-    fn write(&mut self, batch: &[(String, String)]) -> Result<(), StoreError>;
+    fn apply(&mut self, batch: &[(String, String)], remove: &[String]) -> Result<(), StoreError>;
+
+    /// Writes all values or none; durable when it returns.
+    ///
+    /// # Errors
+    /// As [`Backend::apply`].
+    fn write(&mut self, batch: &[(String, String)]) -> Result<(), StoreError> {
+        self.apply(batch, &[])
+    }
 }
 
 /// Eras must leave room for 44 bits of sequence below the sign.
@@ -197,7 +205,8 @@ impl<B: Backend> Store<B> {
         self.own(era)?;
         let mut batch = Vec::new();
         for table in tables {
-            batch.push(encode(&state::table_key(table), &schema::to_stored(table))?);
+            let key = state::table_key(&table.schema.database, &table.schema.table);
+            batch.push(encode(&key, &schema::to_stored(table))?);
         }
         for target in targets {
             batch.push(encode(&state::target_key(target.target), target)?);
@@ -231,6 +240,79 @@ impl<B: Backend> Store<B> {
         self.backend.write(&[encode(&state::target_key(target), &stored)?])
     }
 
+    /// Keeps requests to read tables again, until [`Store::begin_again`] carries them out. Of one table the last one counts, but
+    /// targets that were to be emptied still are.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn request_resync(&mut self, requests: &[ResyncRequest]) -> Result<(), StoreError> {
+        let mut batch = Vec::new();
+        for request in requests {
+            let key = request.key();
+            let before: Option<ResyncRequest> = self.backend.value(&key)?.map(|t| decode(&key, &t)).transpose()?;
+            let truncate = request.truncate || before.is_some_and(|before| before.truncate);
+            batch.push(encode(&key, &ResyncRequest { truncate, ..request.clone() })?);
+        }
+        self.backend.write(&batch)
+    }
+
+    /// Makes durable that targets are read again from here on, before their first chunk is marked: their states, and whether
+    /// they are to be emptied first ([`Store::emptied`]). One that was left out is taken back. `requests` are carried out by that,
+    /// or about nothing any more.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn begin_again(
+        &mut self,
+        era: u32,
+        targets: &[(TargetNo, TargetState, bool)],
+        requests: &[ResyncRequest],
+    ) -> Result<(), StoreError> {
+        self.own(era)?;
+        let mut batch = Vec::new();
+        for (target, state, emptying) in targets {
+            let key = state::target_key(*target);
+            let state = state.clone();
+            let stored = StoredTarget { state, emptying: *emptying, quarantine: None, ..self.target(&key)? };
+            batch.push(encode(&key, &stored)?);
+        }
+        let done: Vec<String> = requests.iter().map(ResyncRequest::key).collect();
+        self.apply(&batch, &done)
+    }
+
+    /// Targets that were to be emptied are empty.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn emptied(&mut self, era: u32, targets: &[TargetNo]) -> Result<(), StoreError> {
+        self.own(era)?;
+        let mut batch = Vec::new();
+        for target in targets {
+            let key = state::target_key(*target);
+            batch.push(encode(&key, &StoredTarget { emptying: false, ..self.target(&key)? })?);
+        }
+        self.apply(&batch, &[])
+    }
+
+    /// Forgets tables and targets, and requests about them.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn forget(&mut self, era: u32, tables: &[(String, String)], targets: &[TargetNo]) -> Result<(), StoreError> {
+        self.own(era)?;
+        let mut gone: Vec<String> = targets.iter().map(|target| state::target_key(*target)).collect();
+        for (database, table) in tables {
+            gone.push(state::table_key(database, table));
+            gone.push(state::resync_key(database, table));
+        }
+        self.apply(&[], &gone)
+    }
+
+    /// Nothing to write costs nothing.
+    fn apply(&mut self, batch: &[(String, String)], remove: &[String]) -> Result<(), StoreError> {
+        if batch.is_empty() && remove.is_empty() { Ok(()) } else { self.backend.apply(batch, remove) }
+    }
+
     /// Makes an epoch's record durable together with the state after it, and permits the commits.
     ///
     /// # Errors
@@ -251,11 +333,14 @@ impl<B: Backend> Store<B> {
 
     fn stored_target(&self, target: TargetNo) -> Result<StoredTarget, StoreError> {
         let key = state::target_key(target);
-        let text = self
-            .backend
-            .value(&key)?
-            .ok_or_else(|| StoreError::Corrupt { key: key.clone(), reason: "it is missing".to_owned() })?;
-        decode(&key, &text)
+        self.target(&key)
+    }
+
+    fn target(&self, key: &str) -> Result<StoredTarget, StoreError> {
+        let text = self.backend.value(key)?;
+        let text =
+            text.ok_or_else(|| StoreError::Corrupt { key: key.to_owned(), reason: "it is missing".to_owned() })?;
+        decode(key, &text)
     }
 
     /// Marks the record of `epoch` committed.
@@ -340,6 +425,7 @@ mod tests {
             mode: TableMode::Append,
             state: TargetState::default(),
             quarantine: None,
+            emptying: false,
         }
     }
 
@@ -401,6 +487,42 @@ mod tests {
         store.raise_era(MAX_ERA - 1).unwrap();
         assert_eq!(store.next_era().unwrap(), MAX_ERA);
         assert!(matches!(store.next_era(), Err(StoreError::EraOverflow)));
+    }
+
+    #[test]
+    fn a_request_stays_until_it_is_carried_out_in_one_step() {
+        let mut store = store();
+        let era = store.next_era().unwrap();
+        store.add_tables(era, &[], &[target()]).unwrap();
+        let request = |truncate| ResyncRequest { database: "shop".to_owned(), table: "orders".to_owned(), truncate };
+        store.request_resync(&[request(true)]).unwrap();
+        store.request_resync(&[request(false)]).unwrap();
+        let state = store.read().unwrap().unwrap();
+        assert_eq!(state.resync, [request(true)], "emptying is never taken back");
+        let again = TargetState { may_hold_more: true, ..TargetState::default() };
+        assert!(store.begin_again(era + 1, &[(TargetNo(1), again.clone(), true)], &state.resync).is_err());
+        store.begin_again(era, &[(TargetNo(1), again.clone(), true)], &state.resync).unwrap();
+        let state = store.read().unwrap().unwrap();
+        assert_eq!((&state.targets[0].state, state.targets[0].emptying, state.resync.len()), (&again, true, 0));
+        // A record of another epoch leaves the intent alone.
+        store.write_record(era, &record(1, era)).unwrap();
+        assert!(store.read().unwrap().unwrap().targets[0].emptying);
+        store.emptied(era, &[TargetNo(1)]).unwrap();
+        assert!(!store.read().unwrap().unwrap().targets[0].emptying);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_gone_with_its_requests() {
+        let mut store = store();
+        let era = store.next_era().unwrap();
+        store.add_tables(era, &[], &[target(), StoredTarget { target: TargetNo(2), ..target() }]).unwrap();
+        let orders = ("shop".to_owned(), "orders".to_owned());
+        let request = ResyncRequest { database: orders.0.clone(), table: orders.1.clone(), truncate: false };
+        store.request_resync(&[request]).unwrap();
+        store.forget(era, &[orders], &[TargetNo(1)]).unwrap();
+        let state = store.read().unwrap().unwrap();
+        assert_eq!(state.targets.iter().map(|t| t.target.0).collect::<Vec<_>>(), [2]);
+        assert!(state.resync.is_empty());
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub(super) const SOURCE: &str = "source";
 pub(super) const STREAM: &str = "stream";
 const TARGET: &str = "target/";
 const TABLE: &str = "table/";
+const RESYNC: &str = "resync/";
 
 /// The format this version reads and writes.
 const CURRENT: u32 = 1;
@@ -63,6 +64,9 @@ pub struct StoredTarget {
     /// Set while it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,
+    /// Its rows are to be removed before anything is loaded into it.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub emptying: bool,
 }
 
 /// Why a target is left out, and since where. Its rows are true up to there; what came after is only had by reading its
@@ -75,6 +79,23 @@ pub struct Quarantine {
     pub reason: String,
     /// When, in seconds since 1970.
     pub since: u64,
+}
+
+/// Someone asked for a table to be read again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResyncRequest {
+    /// The source table's database.
+    pub database: String,
+    /// The source table.
+    pub table: String,
+    /// Its targets are emptied first.
+    pub truncate: bool,
+}
+
+impl ResyncRequest {
+    pub(super) fn key(&self) -> String {
+        resync_key(&self.database, &self.table)
+    }
 }
 
 /// Everything that is durable.
@@ -98,6 +119,8 @@ pub struct StoredState {
     pub targets: Vec<StoredTarget>,
     /// The last epoch's record.
     pub record: Option<EpochRecord>,
+    /// Tables that are to be read again.
+    pub resync: Vec<ResyncRequest>,
 }
 
 impl StoredState {
@@ -114,6 +137,7 @@ impl StoredState {
             tables: Vec::new(),
             targets: Vec::new(),
             record: None,
+            resync: Vec::new(),
         }
     }
 }
@@ -122,9 +146,13 @@ pub(super) fn target_key(target: TargetNo) -> String {
     format!("{TARGET}{:010}", target.0)
 }
 
-pub(super) fn table_key(table: &StoredTable) -> String {
-    // A NUL cannot be part of a name, so two tables never share a key.
-    format!("{TABLE}{}\0{}", table.schema.database, table.schema.table)
+// A NUL cannot be part of a name, so two tables never share a key.
+pub(super) fn table_key(database: &str, table: &str) -> String {
+    format!("{TABLE}{database}\0{table}")
+}
+
+pub(super) fn resync_key(database: &str, table: &str) -> String {
+    format!("{RESYNC}{database}\0{table}")
 }
 
 pub(super) fn write(state: &StoredState) -> Result<Vec<(String, String)>, StoreError> {
@@ -140,7 +168,8 @@ pub(super) fn write(state: &StoredState) -> Result<Vec<(String, String)>, StoreE
         batch.push(encode(SOURCE, source)?);
     }
     for table in &state.tables {
-        batch.push(encode(&table_key(table), &schema::to_stored(table))?);
+        let key = table_key(&table.schema.database, &table.schema.table);
+        batch.push(encode(&key, &schema::to_stored(table))?);
     }
     for target in &state.targets {
         batch.push(encode(&target_key(target.target), target)?);
@@ -164,11 +193,14 @@ pub(super) fn read(values: &BTreeMap<String, String>) -> Result<StoredState, Sto
         .map_err(|e| StoreError::Corrupt { key: PIPELINE.to_owned(), reason: e.to_string() })?;
     let mut tables = Vec::new();
     let mut targets = Vec::new();
+    let mut resync = Vec::new();
     for (key, text) in values {
         if key.starts_with(TABLE) {
             tables.push(schema::from_stored(decode(key, text)?, key)?);
         } else if key.starts_with(TARGET) {
             targets.push(decode(key, text)?);
+        } else if key.starts_with(RESYNC) {
+            resync.push(decode(key, text)?);
         }
     }
     Ok(StoredState {
@@ -181,5 +213,6 @@ pub(super) fn read(values: &BTreeMap<String, String>) -> Result<StoredState, Sto
         tables,
         targets,
         record: values.get(RECORD).map(|t| decode(RECORD, t)).transpose()?,
+        resync,
     })
 }

@@ -112,6 +112,11 @@ impl Collations {
         self.0.insert(id, collation);
     }
 
+    /// Adds all of `others`.
+    pub fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
     /// One of them.
     #[must_use]
     pub fn get(&self, id: u16) -> Option<&Collation> {

@@ -186,6 +186,19 @@ impl<R> Merge<R> {
         }
     }
 
+    /// Every key of a table is Unread again, between transactions, whatever it was; its chunks are given up. `keep_emitting`:
+    /// the sink keeps what it holds of it. Make that durable first.
+    pub fn restart(&mut self, table: TableId, keep_emitting: bool) {
+        let chunks: Vec<ChunkId> = self.chunks.iter().filter(|(_, c)| c.table == table).map(|(id, _)| *id).collect();
+        for chunk in chunks {
+            self.abandon(chunk);
+        }
+        if let Some(t) = self.tables.get_mut(&table) {
+            t.ranges = RangeSet::whole(RangeState::Unread);
+            t.keep_emitting = keep_emitting;
+        }
+    }
+
     /// Transactions judged so far: S0 and all that ended since.
     #[must_use]
     pub const fn judged(&self) -> &Passed {

@@ -255,3 +255,32 @@ fn a_stream_that_is_known_by_positions_judges_by_where_transactions_begin() {
     assert_eq!(m.file_created("b.000002", 8), Err(7));
     assert_eq!(m.file_created("b.000001", 8), Ok(()), "not where the stream stands");
 }
+
+#[test]
+fn a_table_that_is_read_again_goes_on_being_emitted_and_is_read_from_the_start() {
+    for keep_emitting in [true, false] {
+        let mut m = merge();
+        let first = open_all(&mut m);
+        assert!(m.fence(first.chunk, set([1])) && m.read(first.chunk, vec![(key(1), 1)], Covered::UpTo(key(1)), at(5)));
+        transaction(&mut m, 2, &[]);
+        assert_eq!(m.entry().map(|e| e.rows.len()), Some(1));
+        // A second chunk is on its way when the table is to be read again.
+        let rest = m.unread(T).pop().unwrap();
+        let second = m.open(T, rest).unwrap();
+        m.restart(T, keep_emitting);
+        assert!(!m.is_open(second.chunk) && m.held_bytes() == 0);
+        assert_eq!(m.unread(T), [KeyRange::default()]);
+        assert_eq!(m.checkpoint(T), TargetState { may_hold_more: keep_emitting, ..TargetState::default() });
+        let unread = if keep_emitting { Verdict::Emit } else { Verdict::Drop(DropRule::Unread) };
+        assert_eq!(transaction(&mut m, 3, &[(1, None), (2, Some(2))]), [unread, unread]);
+        let again = open_all(&mut m);
+        assert_eq!(again.covers, set([1, 2, 3]), "D is everything judged by now");
+        let held = if keep_emitting { Verdict::Emit } else { Verdict::Drop(DropRule::Held) };
+        assert_eq!(transaction(&mut m, 4, &[(2, Some(4))]), [held]);
+        assert!(m.fence(again.chunk, set([1, 2, 3])));
+        assert!(m.read(again.chunk, vec![(key(2), 2)], Covered::ToEnd, at(41)));
+        transaction(&mut m, 5, &[]);
+        assert_eq!(m.entry().unwrap().rows, [(key(2), 4)], "what came meanwhile normalizes it");
+        assert!(m.is_live(T) && !m.keeps_emitting(T));
+    }
+}

@@ -3,6 +3,8 @@
 //! [`run`] repeats attempts. Each attempt begins at the last durable record (`start`), then loops (`driver`) between
 //! the source, the chunk readers, the sink and the state. Events become rows of loads in `events` and `output`.
 
+mod appear;
+pub mod control;
 mod driver;
 mod error;
 mod events;
@@ -11,7 +13,10 @@ mod hosts;
 mod output;
 mod pace;
 mod progress;
+mod rate;
 mod report;
+mod resync;
+mod session;
 mod sink;
 mod spill;
 mod start;
@@ -28,9 +33,11 @@ use tokio::sync::watch;
 pub use error::{RunError, RunErrorKind};
 pub use report::{Quarantined, Report};
 
+use control::Control;
 use hooks::Hooks;
+use session::Session;
 
-use crate::checkpoint::{FileBackend, Store};
+use crate::checkpoint::{FileBackend, Store, StoreError};
 use crate::config::{Config, Until};
 use crate::delivery::TxnId;
 use crate::merge::Rules;
@@ -95,16 +102,18 @@ impl RunOptions {
 /// [`RunErrorKind::Refused`] before anything was changed, [`RunErrorKind::Stopped`] after.
 pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunError> {
     let stop = stop_on_signals()?;
-    let backend = FileBackend::open(&config.state_dir).map_err(|e| RunError::refused(e.to_string()))?;
+    let backend = open_state(config).await?;
     let mut store = Store::new(backend);
+    let snapshot = &config.snapshot;
+    let mut session = Session::new(Control::open(&config.state_dir), snapshot.rows_per_second, snapshot.workers);
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
     let mut carried = start::Carried::new(&config.source);
     // The transaction that cannot be followed, and why.
     let mut barrier: Option<(TxnId, RunError)> = None;
     loop {
         let began = Instant::now();
-        let before = barrier.as_ref().map(|(txn, _)| txn.clone());
-        let attempt = start::attempt(config, options, &mut store, &mut carried, stop.clone(), before);
+        session.barrier = barrier.as_ref().map(|(txn, _)| txn.clone());
+        let attempt = start::attempt(config, options, &mut store, &mut session, &mut carried, stop.clone());
         let ended = tokio::select! {
             ended = Box::pin(attempt) => ended,
             () = options.hooks.death() => return Err(RunError::stopped("a hook ended the run")),
@@ -144,10 +153,26 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
             retry_in_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
             "beginning again from the last durable record"
         );
+        session.control.set_phase(format!("waits, and will begin again from the last durable record ({error})"));
         let mut stop = stop.clone();
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             _ = stop.changed() => return Err(error.for_good()),
+        }
+        session.control.set_phase("is starting");
+    }
+}
+
+/// Opens the state. `millstream status` and `resync` hold it for a moment where no engine runs.
+async fn open_state(config: &Config) -> Result<FileBackend, RunError> {
+    let mut tries = 0u32;
+    loop {
+        match FileBackend::open(&config.state_dir) {
+            Err(StoreError::Locked { .. }) if tries < 20 => {
+                tries = tries.saturating_add(1);
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            opened => return opened.map_err(|e| RunError::refused(e.to_string())),
         }
     }
 }

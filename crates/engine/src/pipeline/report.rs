@@ -63,6 +63,8 @@ pub struct Report {
     pub rows_sent: u64,
     /// Rows that a later change of the same key replaced within one load.
     pub rows_collapsed: u64,
+    /// Times a table that appeared could not be captured.
+    pub tables_refused: u64,
     /// Loads that are committed.
     pub loads: u64,
     /// Epochs that are committed.

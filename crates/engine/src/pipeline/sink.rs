@@ -342,6 +342,23 @@ impl Sink {
     }
 }
 
+impl Sink {
+    /// Empties a target table of which nothing is on its way.
+    pub(super) async fn truncate(&self, database: &str, table: &str) -> Result<(), RunError> {
+        let Self::Doris(doris) = self else { return Ok(()) };
+        truncate(&doris.client, database, table).await
+    }
+
+    /// A target lies in this database from now on.
+    pub(super) fn add_database(&mut self, database: &str) {
+        if let Self::Doris(doris) = self
+            && !doris.databases.iter().any(|d| d == database)
+        {
+            doris.databases.push(database.to_owned());
+        }
+    }
+}
+
 impl DorisSink {
     /// `last`: the last transaction of each target, as (database, id).
     pub(super) fn new(
@@ -504,6 +521,11 @@ fn is_committed(table: &str, txn: u64, outcome: CommitOutcome) -> Result<(), Run
             "{table}: transaction {txn} could not be committed ({other:?}): going back to the last durable record"
         ))),
     }
+}
+
+/// Empties a target table. What goes wrong is tried again from the last durable state, which says that it is to be emptied.
+pub(super) async fn truncate(client: &DorisClient, database: &str, table: &str) -> Result<(), RunError> {
+    client.truncate(database, table).await.map_err(|e| failed(&format!("emptying {database}.{table}"), e))
 }
 
 /// What Doris knows of a transaction.

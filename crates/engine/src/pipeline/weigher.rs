@@ -24,8 +24,10 @@ pub(super) type Answers = Result<Vec<(Question, Box<[u8]>)>, Failure>;
 
 /// The task that asks.
 pub(super) struct Weigher {
-    questions: mpsc::Sender<Vec<Question>>,
+    questions: mpsc::Sender<(Vec<Question>, Collations)>,
     answers: mpsc::Receiver<Answers>,
+    /// Collations that the asker has not heard of.
+    learned: Collations,
     busy: bool,
     task: JoinHandle<()>,
 }
@@ -49,7 +51,13 @@ impl Weigher {
         let (questions, asked) = mpsc::channel(1);
         let (answered, answers) = mpsc::channel(1);
         let asker = Asker { connect, server_uuid, collations, connection: None, hooks, patience };
-        Self { questions, answers, busy: false, task: tokio::spawn(asker.work(asked, answered)) }
+        Self {
+            questions,
+            answers,
+            learned: Collations::default(),
+            busy: false,
+            task: tokio::spawn(asker.work(asked, answered)),
+        }
     }
 
     /// Whether an answer is awaited.
@@ -60,8 +68,14 @@ impl Weigher {
     /// Asks, unless an answer is awaited.
     pub(super) fn ask(&mut self, questions: impl FnOnce() -> Vec<Question>) {
         if !self.busy {
-            self.busy = self.questions.try_send(questions()).is_ok();
+            let learned = core::mem::take(&mut self.learned);
+            self.busy = self.questions.try_send((questions(), learned)).is_ok();
         }
+    }
+
+    /// Collations of a table that was added.
+    pub(super) fn learn(&mut self, collations: Collations) {
+        self.learned.extend(collations);
     }
 
     /// The answers to what was asked. Waits for ever when nothing was. Cancel-safe.
@@ -86,8 +100,9 @@ struct Asker {
 }
 
 impl Asker {
-    async fn work(mut self, mut asked: mpsc::Receiver<Vec<Question>>, answered: mpsc::Sender<Answers>) {
-        while let Some(questions) = asked.recv().await {
+    async fn work(mut self, mut asked: mpsc::Receiver<(Vec<Question>, Collations)>, answered: mpsc::Sender<Answers>) {
+        while let Some((questions, learned)) = asked.recv().await {
+            self.collations.extend(learned);
             if answered.send(self.answers(questions).await).await.is_err() {
                 return;
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_binlog::{Position, TableSchema};
 use millstream_wire::{ConnectOptions, Connection, Error, Row};
@@ -20,6 +21,8 @@ use crate::snapshot::sql::TableSql;
 
 /// How often a chunk whose rows are locked is read before it is given up.
 const LOCKED_TRIES: u32 = 3;
+/// Readers at most.
+pub(super) const MAX_WORKERS: usize = 64;
 
 /// What a table is read by.
 #[derive(Debug)]
@@ -115,15 +118,32 @@ impl core::fmt::Display for Failure {
     }
 }
 
+/// How long a reader keeps its connection without a job.
+const IDLE_CONNECTION: Duration = Duration::from_secs(60);
+
 /// The readers.
 pub(super) struct Workers {
-    jobs: Vec<mpsc::Sender<Job>>,
-    busy: Vec<bool>,
+    slots: Vec<Slot>,
+    /// Readers that may have a job; those above end when theirs is done.
+    limit: usize,
     results: mpsc::Receiver<(usize, Outcome)>,
-    _tasks: JoinSet<()>,
+    sender: mpsc::Sender<(usize, Outcome)>,
+    tasks: JoinSet<()>,
+    connect: ConnectOptions,
+    server_uuid: String,
+    fence: Fence,
+    hooks: Hooks,
+    rules: Rules,
+}
+
+struct Slot {
+    /// Gone while there is no reader.
+    jobs: Option<mpsc::Sender<Job>>,
+    busy: bool,
 }
 
 impl Workers {
+    /// So many readers; each connects when it gets its first job.
     pub(super) fn start(
         count: usize,
         connect: &ConnectOptions,
@@ -132,55 +152,83 @@ impl Workers {
         hooks: &Hooks,
         rules: Rules,
     ) -> Self {
-        let (sender, results) = mpsc::channel(count.max(1));
-        let mut tasks = JoinSet::new();
-        let mut jobs = Vec::new();
-        for worker in 0..count {
-            let (job_sender, job_receiver) = mpsc::channel(1);
-            jobs.push(job_sender);
-            let reader = Reader {
-                connect: connect.clone(),
-                server_uuid: server_uuid.to_owned(),
-                fence,
-                connection: None,
-                hooks: hooks.clone(),
-                rules,
-            };
-            tasks.spawn(reader.work(worker, job_receiver, sender.clone()));
+        let (sender, results) = mpsc::channel(MAX_WORKERS);
+        let mut workers = Self {
+            slots: Vec::new(),
+            limit: 0,
+            results,
+            sender,
+            tasks: JoinSet::new(),
+            connect: connect.clone(),
+            server_uuid: server_uuid.to_owned(),
+            fence,
+            hooks: hooks.clone(),
+            rules,
+        };
+        workers.resize(count);
+        workers
+    }
+
+    /// More or fewer readers from now on; a job that runs is finished.
+    pub(super) fn resize(&mut self, count: usize) {
+        self.limit = count.min(MAX_WORKERS);
+        while self.slots.len() < self.limit {
+            self.slots.push(Slot { jobs: None, busy: false });
         }
-        Self { busy: vec![false; count], jobs, results, _tasks: tasks }
+        for (worker, slot) in self.slots.iter_mut().enumerate() {
+            if worker >= self.limit {
+                // Without a sender it ends once it waits for its next job.
+                slot.jobs = None;
+            } else if slot.jobs.is_none() && !slot.busy {
+                let (job_sender, job_receiver) = mpsc::channel(1);
+                let reader = Reader {
+                    connect: self.connect.clone(),
+                    server_uuid: self.server_uuid.clone(),
+                    fence: self.fence,
+                    connection: None,
+                    hooks: self.hooks.clone(),
+                    rules: self.rules,
+                };
+                self.tasks.spawn(reader.work(worker, job_receiver, self.sender.clone()));
+                slot.jobs = Some(job_sender);
+            }
+        }
+        while self.tasks.try_join_next().is_some() {}
     }
 
     /// A reader without a job.
     pub(super) fn idle(&self) -> Option<usize> {
-        self.busy.iter().position(|busy| !busy)
+        self.slots.iter().position(|slot| !slot.busy && slot.jobs.is_some())
     }
 
     /// All readers.
     pub(super) const fn count(&self) -> usize {
-        self.busy.len()
+        self.limit
     }
 
     /// Readers with a job.
     pub(super) fn running(&self) -> usize {
-        self.busy.iter().filter(|busy| **busy).count()
+        self.slots.iter().filter(|slot| slot.busy).count()
     }
 
     /// Gives an idle reader a job. `false` if it is gone.
     pub(super) fn give(&mut self, worker: usize, job: Job) -> bool {
-        let given = self.jobs.get(worker).is_some_and(|jobs| jobs.try_send(job).is_ok());
-        if given && let Some(busy) = self.busy.get_mut(worker) {
-            *busy = true;
-        }
-        given
+        let Some(slot) = self.slots.get_mut(worker) else { return false };
+        slot.busy = slot.jobs.as_ref().is_some_and(|jobs| jobs.try_send(job).is_ok());
+        slot.busy
     }
 
-    /// The next result; waits for ever when there is no reader. Cancel-safe.
+    /// The next result; waits for ever when no reader has a job. Cancel-safe.
     pub(super) async fn next(&mut self) -> Outcome {
         match self.results.recv().await {
             Some((worker, outcome)) => {
-                if let Some(busy) = self.busy.get_mut(worker) {
-                    *busy = false;
+                let slot = self.slots.get_mut(worker);
+                let ended = slot.is_some_and(|slot| {
+                    slot.busy = false;
+                    slot.jobs.is_none()
+                });
+                if ended && worker < self.limit {
+                    self.resize(self.limit);
                 }
                 outcome
             }
@@ -200,7 +248,18 @@ struct Reader {
 
 impl Reader {
     async fn work(mut self, worker: usize, mut jobs: mpsc::Receiver<Job>, results: mpsc::Sender<(usize, Outcome)>) {
-        while let Some(job) = jobs.recv().await {
+        loop {
+            let job = match tokio::time::timeout(IDLE_CONNECTION, jobs.recv()).await {
+                Ok(Some(job)) => job,
+                Ok(None) => return,
+                Err(_) => {
+                    self.connection = None;
+                    match jobs.recv().await {
+                        Some(job) => job,
+                        None => return,
+                    }
+                }
+            };
             let (chunk, id) = match &job {
                 Job::Chunk { chunk, .. } => (Some(*chunk), None),
                 Job::Cut { id, .. } => (None, Some(*id)),

@@ -9,10 +9,12 @@ mod sink;
 mod surroundings;
 
 use core::fmt;
+use std::collections::BTreeSet;
 
 use millstream_wire::statements::{Ask, statement};
 use millstream_wire::{BinlogDump, Connection, DumpStart, Error, Flavor};
 
+use crate::checkpoint::FileBackend;
 use crate::config::{Address, Config, NameCase, Sink, TableMode, Target};
 use crate::delivery::SourceKind;
 use crate::schema::catalog::{self, Catalog};
@@ -78,6 +80,24 @@ struct Findings {
     problems: Vec<String>,
     /// `binlog_row_image`, if it was asked for.
     row_image: Option<String>,
+    /// The tables of a pipeline that has run before. Others are new, and one that cannot be captured must not keep the rest from
+    /// running.
+    known: Option<BTreeSet<(String, String)>>,
+}
+
+impl Findings {
+    fn is_known(&self, database: &str, table: &str) -> bool {
+        self.known.as_ref().is_none_or(|known| known.iter().any(|(d, t)| d == database && t == table))
+    }
+
+    /// A table cannot be captured.
+    fn table_problem(&mut self, database: &str, table: &str, problem: String) {
+        if self.is_known(database, table) {
+            self.problems.push(problem);
+        } else {
+            self.warnings.push(format!("{problem} (the table is new, and left out until then)"));
+        }
+    }
 }
 
 /// Checks everything that can be checked without changing anything.
@@ -85,7 +105,7 @@ struct Findings {
 /// # Errors
 /// Every problem that was found.
 pub async fn check(config: &Config) -> Result<Checked, Refused> {
-    let mut found = Findings::default();
+    let mut found = Findings { known: FileBackend::tables(&config.state_dir), ..Findings::default() };
     let catalog = source(config, &mut found).await;
     let plans = catalog.as_ref().map(|catalog| targets(config, catalog, &mut found)).unwrap_or_default();
     match &config.sink {
@@ -160,7 +180,8 @@ async fn examine(
     let logs = facts.setting("log_bin").eq_ignore_ascii_case("ON");
     replication_grants(connection, config, &mut facts, &account, logs, found).await?;
     surroundings::upstream(connection, &facts, found).await?;
-    let catalog = match catalog::read_with(connection, &config.source.tables, &config.table_rules).await {
+    let known = |database: &str, table: &str| found.is_known(database, table);
+    let catalog = match catalog::read_known(connection, &config.source.tables, &config.table_rules, known).await {
         Ok(catalog) => catalog,
         Err(e) => {
             match e.connection() {
@@ -175,6 +196,11 @@ async fn examine(
             return Ok(None);
         }
     };
+    for (database, table, problems) in &catalog.left_out {
+        for problem in problems {
+            found.table_problem(database, table, problem.clone());
+        }
+    }
     found.warnings.extend(catalog.warnings.iter().cloned());
     found.warnings.extend(cascades::warnings(connection, &facts, &catalog).await?);
     found.warnings.extend(surroundings::statements(connection).await?);
@@ -215,25 +241,29 @@ async fn examine(
     for table in &catalog.tables {
         let (database, name) = (&table.schema.database, &table.schema.table);
         if let Err(e) = table.key_codec(&catalog.collations) {
-            found.problems.push(e.to_string());
+            found.table_problem(database, name, e.to_string());
         }
         if !table.engine.eq_ignore_ascii_case("InnoDB") {
-            found.problems.push(format!(
+            let problem = format!(
                 "{database}.{name} has the engine {}, which has no consistent reads: ALTER TABLE {}.{} ENGINE = InnoDB, \
                  or exclude it with \"!{database}.{name}\" in source.tables",
                 table.engine,
                 quoted(database),
                 quoted(name)
-            ));
+            );
+            found.table_problem(database, name, problem);
         }
         if facts.leaves_out(database) {
-            found.problems.push(format!(
+            let problem = format!(
                 "the source's binlog_do_db or binlog_ignore_db leaves {database} out of its log, so changes of \
                  {database}.{name} cannot be seen: remove the filter, or exclude the table"
-            ));
+            );
+            found.table_problem(database, name, problem);
         }
         if let Err(problems) = config.table_rules.excluded(&table.schema, catalog.case) {
-            found.problems.extend(problems);
+            for problem in problems {
+                found.table_problem(database, name, problem);
+            }
         }
         if let Some(filter) = config.table_rules.filter(database, name, catalog.case) {
             let tried =
@@ -241,9 +271,8 @@ async fn examine(
             match connection.execute(&tried).await {
                 Ok(_) => {}
                 Err(e) if e.server_error().is_some() && !e.is_access_denied() => {
-                    found
-                        .problems
-                        .push(format!("table: {database}.{name}: where: the source refuses the condition: {e}"));
+                    let problem = format!("table: {database}.{name}: where: the source refuses the condition: {e}");
+                    found.table_problem(database, name, problem);
                 }
                 Err(e) if e.is_access_denied() => {}
                 Err(e) => return Err(e),
@@ -254,7 +283,8 @@ async fn examine(
         match connection.execute(&probe).await {
             Ok(_) => {}
             Err(e) if e.is_access_denied() => {
-                found.problems.push(missing("SELECT", &format!("{}.{}", quoted(database), quoted(name)), &account))
+                let problem = missing("SELECT", &format!("{}.{}", quoted(database), quoted(name)), &account);
+                found.table_problem(database, name, problem);
             }
             Err(e) => return Err(e),
         }
@@ -390,7 +420,13 @@ fn targets(config: &Config, catalog: &Catalog, found: &mut Findings) -> Vec<Plan
     let names: Vec<(String, String)> =
         catalog.tables.iter().map(|t| (t.schema.database.clone(), t.schema.table.clone())).collect();
     let clashes = config.routes.clashes(names.iter().map(|(d, t)| (d.as_str(), t.as_str())), catalog.case);
-    found.problems.extend(clashes.iter().map(ToString::to_string));
+    for clash in clashes {
+        let is_new =
+            |source: &String| !names.iter().any(|(d, t)| found.is_known(d, t) && format!("{d}.{t}") == *source);
+        let late = clash.sources.iter().any(is_new);
+        let list = if late { &mut found.warnings } else { &mut found.problems };
+        list.push(clash.to_string());
+    }
     for pattern in config.table_rules.unused(&names, catalog.case) {
         found.warnings.push(format!("table: no captured table matches \"{pattern}\""));
     }

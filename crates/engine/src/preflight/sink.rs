@@ -50,7 +50,10 @@ pub(super) async fn doris(
             mode,
         ) {
             Ok(planned) => targets.push((format!("{}.{}", table.schema.database, table.schema.table), planned)),
-            Err(refused) => found.problems.push(refused.to_string()),
+            Err(refused) => {
+                let (database, name) = (&table.schema.database, &table.schema.table);
+                found.table_problem(database, name, refused.to_string());
+            }
         }
     }
     let databases: BTreeSet<&str> = targets.iter().map(|(_, t)| t.database.as_str()).collect();

@@ -23,6 +23,8 @@ pub struct Catalog {
     pub collations: Collations,
     /// What is odd but no reason to stop: patterns that match nothing, views that were left out.
     pub warnings: Vec<String>,
+    /// Tables that cannot be captured, and why, where [`read_known`] passed over them.
+    pub left_out: Vec<(String, String, Vec<String>)>,
 }
 
 /// One captured table.
@@ -168,6 +170,43 @@ pub async fn read_with(
     patterns: &TablePatterns,
     rules: &TableRules,
 ) -> Result<Catalog, CatalogError> {
+    read_known(connection, patterns, rules, |_, _| true).await
+}
+
+/// Whether a base table of this name is there, for this user.
+///
+/// # Errors
+/// The connection breaks.
+pub async fn exists(
+    connection: &mut Connection,
+    database: &str,
+    table: &str,
+    case: NameCase,
+) -> Result<bool, millstream_wire::Error> {
+    let statement = format!(
+        "SELECT TABLE_SCHEMA AS d, TABLE_NAME AS t FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' AND \
+         TABLE_SCHEMA = {} AND TABLE_NAME = {}",
+        text_literal(database),
+        text_literal(table)
+    );
+    let rows = connection.query_all(&statement).await?;
+    let same = |row: &usize| {
+        rows.text(*row, "d").is_some_and(|d| case.same(d, database))
+            && rows.text(*row, "t").is_some_and(|t| case.same(t, table))
+    };
+    Ok((0..rows.len()).any(|row| same(&row)))
+}
+
+/// The same, but a table that is not `known` and cannot be captured is left out and is no reason to stop.
+///
+/// # Errors
+/// As [`read_with`].
+pub async fn read_known(
+    connection: &mut Connection,
+    patterns: &TablePatterns,
+    rules: &TableRules,
+    known: impl Fn(&str, &str) -> bool,
+) -> Result<Catalog, CatalogError> {
     connection.execute(setup(connection.version())).await?;
     let case = connection.query_all("SELECT @@GLOBAL.lower_case_table_names").await?;
     let case = case.scalar().and_then(|n| n.parse().ok()).map(NameCase::from_lower_case_table_names);
@@ -191,21 +230,24 @@ pub async fn read_with(
     let Selection { chosen, mut problems, warnings } = select(patterns, case, &listed);
     let ids = collations(connection).await?;
     let mut tables: Vec<CatalogTable> = Vec::new();
+    let mut left_out = Vec::new();
     for listed in chosen {
-        match table(connection, listed, &ids).await? {
-            Ok(mut table) => {
-                let key = rules.key(&table.schema.database, &table.schema.table, case);
-                if let Some(Err(problem)) = key.map(|columns| choose_key(&mut table, columns)) {
-                    problems.push(problem);
-                }
-                tables.push(table);
+        let key = rules.key(&listed.database, &listed.table, case);
+        let found = table(connection, listed, &ids).await?.and_then(|mut table| {
+            match key.map_or(Ok(()), |columns| choose_key(&mut table, columns)) {
+                Ok(()) => Ok(table),
+                Err(problem) => Err(vec![problem]),
             }
-            Err(mut found) => problems.append(&mut found),
+        });
+        match found {
+            Ok(table) => tables.push(table),
+            Err(mut found) if known(&listed.database, &listed.table) => problems.append(&mut found),
+            Err(found) => left_out.push((listed.database.clone(), listed.table.clone(), found)),
         }
     }
     if problems.is_empty() {
         let collations = Collations::read(connection, tables.iter().map(|t| &t.schema)).await?;
-        Ok(Catalog { case, tables, collations, warnings })
+        Ok(Catalog { case, tables, collations, warnings, left_out })
     } else {
         Err(CatalogError(Box::new(Kind::Tables(problems))))
     }

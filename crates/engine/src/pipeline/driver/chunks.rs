@@ -34,6 +34,14 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     pub(super) fn outcome(&mut self, outcome: Outcome, now: Instant) -> Result<(), RunError> {
+        let (read, rows) = match &outcome {
+            Outcome::Chunk { chunk, rows, .. } => (Some(*chunk), u64::try_from(rows.len()).unwrap_or(u64::MAX)),
+            Outcome::Failed { chunk, .. } => (*chunk, 0),
+            Outcome::Cut { .. } => (None, 0),
+        };
+        if let Some(paid) = read.and_then(|chunk| self.loop_state.paid.remove(&chunk)) {
+            self.session.rate.give_back(paid.saturating_sub(rows));
+        }
         match outcome {
             Outcome::Chunk { chunk, lw, rows, bytes, covered, hw } => {
                 if !self.core.merge.is_open(chunk) {
@@ -117,7 +125,7 @@ impl<B: Backend> Driver<'_, B> {
             if need > self.limits.chunks && running > 1 || pending > self.limits.chunks {
                 return;
             }
-            let Some(job) = self.next_job() else { return };
+            let Some(job) = self.next_job(now) else { return };
             if !self.workers.give(worker, job) {
                 return;
             }
@@ -127,7 +135,7 @@ impl<B: Backend> Driver<'_, B> {
 
     /// The next range to read or to cut: the first Unread one. Where there are fewer ranges than idle readers, the range
     /// is cut first, so that the others have work too.
-    pub(super) fn next_job(&mut self) -> Option<Job> {
+    pub(super) fn next_job(&mut self, now: Instant) -> Option<Job> {
         let idle = self.workers.count().saturating_sub(self.workers.running());
         let mut ranges = 0usize;
         let mut first: Option<(TableId, Arc<Access>, KeyRange)> = None;
@@ -156,11 +164,17 @@ impl<B: Backend> Driver<'_, B> {
             let pieces = idle.saturating_sub(ranges).saturating_add(1);
             return Some(Job::Cut { id, access, range, pieces });
         }
-        let opening = self.core.merge.open(id, range.clone())?;
+        let rows = self.loop_state.rows.get(&id).copied().unwrap_or(self.limits.chunk_rows);
+        // A chunk that nobody pays for is not marked: its changes would be held for nothing.
+        let rows = self.session.rate.take(rows, self.session.clock(now))?;
+        let Some(opening) = self.core.merge.open(id, range.clone()) else {
+            self.session.rate.give_back(rows);
+            return None;
+        };
+        self.loop_state.paid.insert(opening.chunk, rows);
         self.loop_state.chunks.insert(opening.chunk, id);
         // What is left of the range may be cut again.
         self.loop_state.whole.remove(&id);
-        let rows = self.loop_state.rows.get(&id).copied().unwrap_or(self.limits.chunk_rows);
         Some(Job::Chunk {
             chunk: opening.chunk,
             access,

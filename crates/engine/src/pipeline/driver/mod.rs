@@ -1,9 +1,12 @@
 //! One attempt of a run: the loop between the source, the chunk readers, the sink and the state.
 
 mod chunks;
+mod control;
 mod quarantine;
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,14 +15,18 @@ use millstream_binlog::{DecoderOptions, EventDecoder, Position};
 use millstream_doris_sink::retry::Backoff;
 use tokio::sync::watch;
 
+use super::appear::Preparer;
 use super::error::{RunError, RunErrorKind};
 use super::events::{Core, Flow};
 use super::hooks::{Hooks, Point, Subject};
 use super::output::Upload;
 use super::progress::Progress;
+use super::session::Session;
 use super::sink::{Sink, SinkEvent};
 use super::weigher::{Answers, Weigher};
 use super::workers::{Failure, Outcome, Workers};
+pub(super) use tables::Changes;
+
 use crate::checkpoint::{Backend, Store};
 use crate::delivery::{LoadId, Passed, PrecommitAge, Step};
 use crate::merge::TableId;
@@ -73,6 +80,11 @@ pub(super) struct Limits {
     pub(super) away: Option<Duration>,
 }
 
+/// Bytes of a chunk, for so many readers that share `chunks`.
+pub(super) fn chunk_bytes(chunks: usize, workers: usize) -> usize {
+    chunks.checked_div(workers.max(1).saturating_mul(2)).unwrap_or(0).max(64 * 1024)
+}
+
 pub(super) struct Driver<'r, B> {
     pub(super) core: Core,
     pub(super) sink: Sink,
@@ -86,6 +98,8 @@ pub(super) struct Driver<'r, B> {
     pub(super) stop: watch::Receiver<bool>,
     pub(super) progress: Progress,
     pub(super) hooks: Hooks,
+    pub(super) session: &'r mut Session,
+    pub(super) preparer: Arc<Preparer>,
     pub(super) loop_state: LoopState,
 }
 
@@ -126,6 +140,11 @@ pub(super) struct LoopState {
     leftovers_at: Instant,
     /// Whether it was said that loads wait for their commit for long.
     precommit_warned: bool,
+    /// Rows that chunks on their way have paid for.
+    paid: BTreeMap<crate::merge::ChunkId, u64>,
+    pub(super) change: Changes,
+    /// A change waits until everything judged is committed: nothing more is judged, no chunk begins or enters.
+    pausing: bool,
 }
 
 impl LoopState {
@@ -156,6 +175,9 @@ impl LoopState {
             stopped: None,
             leftovers_at: now.checked_add(Duration::from_secs(60)).unwrap_or(now),
             precommit_warned: false,
+            paid: BTreeMap::new(),
+            change: Changes::default(),
+            pausing: false,
         }
     }
 }
@@ -180,6 +202,7 @@ impl<B: Backend> Driver<'_, B> {
             self.make_room()?;
             self.send_uploads();
             self.deliver().await?;
+            self.make_changes().await?;
             if self.is_finished().await? {
                 return self.loop_state.stopped.take().map_or(Ok(()), Err);
             }
@@ -201,6 +224,10 @@ impl<B: Backend> Driver<'_, B> {
             event = self.sink.next(), if self.sink.is_busy() => self.sink_event(event)?,
             outcome = self.workers.next() => self.loop_state.outcomes.push_back(outcome),
             answers = self.weigher.next(), if self.weigher.is_busy() => self.weighed(answers)?,
+            asked = self.session.control.next() => self.asked(asked)?,
+            (key, prepared) = self.loop_state.change.next(), if self.loop_state.change.is_preparing() => {
+                self.prepared(key, prepared);
+            }
             _ = tick.tick() => self.ticked()?,
             () = core::future::ready(()), if may_read && has_backlog && !self.core.is_waiting() => self.events()?,
             batch = next_batch(&mut self.loop_state.source), if wants_batch => self.batch(batch).await?,
@@ -210,7 +237,8 @@ impl<B: Backend> Driver<'_, B> {
 
     /// Whether more of the stream may be judged now.
     fn may_read(&self) -> bool {
-        if (self.loop_state.ending || self.core.outputs.close_soon) && !self.core.is_inside() {
+        let closing = self.loop_state.ending || self.loop_state.pausing || self.core.outputs.close_soon;
+        if closing && !self.core.is_inside() {
             return false;
         }
         self.output_bytes() < self.limits.output && self.hooks.may_judge()
@@ -251,7 +279,8 @@ impl<B: Backend> Driver<'_, B> {
                 && (!self.loop_state.outcomes.is_empty()
                     || self.core.merge.entry_due().is_some()
                     || self.core.outputs.close_soon
-                    || self.loop_state.ending)
+                    || self.loop_state.ending
+                    || self.loop_state.change.is_any())
             {
                 break;
             }
@@ -444,11 +473,13 @@ impl<B: Backend> Driver<'_, B> {
             self.outcome(outcome, now)?;
             self.at(Point::Read).await?;
         }
-        if self.core.merge.entry_due().is_some() {
+        self.consider_changes(now);
+        let pausing = self.loop_state.pausing;
+        if !pausing && self.core.merge.entry_due().is_some() {
             self.at(Point::BeforeEntry).await?;
         }
         let was_live = self.core.is_live();
-        let entered = self.core.entries()?;
+        let entered = if pausing { 0 } else { self.core.entries()? };
         let open = &self.core.merge;
         // Of some that are read again nobody was told.
         self.loop_state.pending.retain(|chunk, _| open.is_open(*chunk));
@@ -457,7 +488,8 @@ impl<B: Backend> Driver<'_, B> {
             self.loop_state.pending.retain(|chunk, _| merge.is_open(*chunk));
             self.loop_state.chunks.retain(|chunk, _| merge.is_open(*chunk));
             if !was_live && self.core.is_live() {
-                let seconds = self.loop_state.snapshot_began.map_or(0.0, |at| now.duration_since(at).as_secs_f64());
+                let seconds =
+                    self.loop_state.snapshot_began.take().map_or(0.0, |at| now.duration_since(at).as_secs_f64());
                 self.core.report.snapshot_seconds += seconds;
                 tracing::info!(rows = self.core.report.snapshot_rows, seconds, "every table is live");
             }
@@ -467,14 +499,15 @@ impl<B: Backend> Driver<'_, B> {
         if !self.loop_state.ending {
             if self.goal_reached() {
                 self.loop_state.ending = true;
-            } else {
+            } else if !pausing {
                 self.assign(now);
             }
         }
         let due = now.duration_since(self.loop_state.last_close) >= self.limits.interval;
-        if (due || self.loop_state.ending || self.core.outputs.close_soon) && self.core.delivery.may_close() {
+        let close = due || self.loop_state.ending || pausing || self.core.outputs.close_soon;
+        if close && self.core.delivery.may_close() {
             self.sink.flush_lines(&mut self.core.outputs.lines)?;
-            self.core.hold_back(self.clock(now), self.loop_state.ending);
+            self.core.hold_back(self.clock(now), self.loop_state.ending || pausing);
             if self.core.close_epoch(self.sink.output_bytes())? {
                 self.loop_state.last_close = now;
             }
@@ -483,7 +516,7 @@ impl<B: Backend> Driver<'_, B> {
     }
 
     fn goal_reached(&self) -> bool {
-        if !self.core.is_live() {
+        if !self.core.is_live() || self.loop_state.change.is_any() {
             return false;
         }
         match &self.goal {

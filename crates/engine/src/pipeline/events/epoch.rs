@@ -51,9 +51,10 @@ impl Core {
     }
 
     pub(super) fn enter(&mut self, entry: Entry<HeldRow>, targets: &[usize]) -> Result<(), RunError> {
-        let Some(captured) = self.tables.iter().find(|t| t.groups.iter().any(|g| g.id == entry.table)) else {
-            return Ok(());
-        };
+        let of_table = self.tables.iter_mut().find(|t| t.groups.iter().any(|g| g.id == entry.table));
+        let Some(captured) = of_table else { return Ok(()) };
+        let rows = u64::try_from(entry.rows.len()).unwrap_or(u64::MAX);
+        captured.snapshot_rows = captured.snapshot_rows.saturating_add(rows);
         let (schema, defaults) = (Arc::clone(&captured.schema), Arc::clone(&captured.defaults));
         self.report.chunks = self.report.chunks.saturating_add(1);
         for (number, (_, row)) in entry.rows.iter().enumerate() {
@@ -81,7 +82,6 @@ impl Core {
                 }
             }
         }
-        let rows = u64::try_from(entry.rows.len()).unwrap_or(u64::MAX);
         self.report.snapshot_rows = self.report.snapshot_rows.saturating_add(rows);
         for target in targets {
             if let Some(t) = self.outputs.targets.get_mut(*target) {

@@ -3,6 +3,7 @@
 mod epoch;
 mod images;
 mod rows;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -70,6 +71,8 @@ pub(super) struct Captured {
     pub(super) defaults: Arc<[ColumnDefault]>,
     pub(super) access: Arc<Access>,
     pub(super) groups: Vec<Group>,
+    /// Rows that chunks have brought since the start.
+    pub(super) snapshot_rows: u64,
 }
 
 /// What a TABLE_MAP's id stands for.
@@ -148,6 +151,8 @@ pub(super) struct Core {
     /// Captured tables of which every target is left out: their rows are skipped, and a statement may do with them what it
     /// likes.
     asleep: BTreeSet<(String, String)>,
+    /// Of these, those that appeared or changed since the driver took them.
+    appeared: Vec<(String, String)>,
     /// The stream ends before this transaction.
     pub(super) barrier: Option<TxnId>,
     wanted: Box<dyn Wanted>,
@@ -211,6 +216,7 @@ impl Core {
             closed_at,
             late: BTreeSet::new(),
             asleep,
+            appeared: Vec::new(),
             barrier: None,
             wanted,
             key: Vec::new(),

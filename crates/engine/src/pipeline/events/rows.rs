@@ -47,11 +47,8 @@ impl Core {
         let mapped = if self.asleep.contains(&name) {
             Mapped::Asleep
         } else if self.wanted.wants(database, table) {
-            if self.late.insert(name) {
-                tracing::warn!(
-                    table = format!("{database}.{table}"),
-                    "a table that matches source.tables appeared after the start; its rows are skipped until a restart"
-                );
+            if !self.late.contains(&name) {
+                self.appear(database, table);
             }
             Mapped::Late
         } else {

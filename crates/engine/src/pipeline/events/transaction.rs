@@ -119,6 +119,7 @@ impl Core {
             _ => {}
         }
         let database = String::from_utf8_lossy(query.schema);
+        self.notice(&statement, &database);
         match ddl::concerns(&statement, &database, &self.names) {
             ddl::Verdict::Skip(SkipRule::IndexOnly) if self.index_at_risk(query.sql).is_some() => {
                 let (table, index) = self.index_at_risk(query.sql).unwrap_or_default();

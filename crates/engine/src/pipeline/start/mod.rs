@@ -16,13 +16,15 @@ use tokio::sync::watch;
 pub(super) use source::{away, missing_set};
 
 use bounds::check_bounds;
-use poisoned::Poisoned;
+pub(super) use poisoned::Poisoned;
 use recover::recover;
 use source::{SourceFacts, Unfit, check_xa, descends, first_position, source_facts, unread, wait_until_listed};
-use targets::{groups_and_outputs, prepare_targets, tables, targets};
+use targets::{Tables, groups_and_outputs, tables, targets};
+pub(super) use targets::{ToCapture, output, prepare_targets, targets_of};
 
 use super::RunOptions;
-use super::driver::{Driver, Goal, Limits, LoopState, stream_decoder};
+use super::appear::Preparer;
+use super::driver::{Driver, Goal, Limits, LoopState, chunk_bytes, stream_decoder};
 use super::error::RunError;
 use super::events::{Captured, Core, Group, Wanted};
 use super::hooks::Hooks;
@@ -30,6 +32,8 @@ use super::hosts::{FAILOVER_AFTER, Hosts};
 use super::pace::Paces;
 use super::progress::Progress;
 use super::report::{Quarantined, Report};
+use super::resync;
+use super::session::Session;
 use super::sink::{self, DorisSink, JsonlSink, Promise, Sink};
 use super::spill::Spill;
 use super::weigher::Weigher;
@@ -37,7 +41,7 @@ use super::weights::Weights;
 use super::workers::Workers;
 use crate::checkpoint::{Backend, SourceState, Store, StoredState, StoredTable, StoredTarget};
 use crate::config::{self, Config, NameCase, SnapshotMode, TablePatterns, Until};
-use crate::delivery::{Coordinate, Delivery, LoadRecord, SourceKind, TargetNo, TargetState, TxnId, resume};
+use crate::delivery::{Coordinate, Delivery, LoadRecord, SourceKind, TargetNo, TargetState, resume};
 use crate::key::Collations;
 use crate::merge::{KeyRange, Merge};
 use crate::preflight;
@@ -90,14 +94,14 @@ impl Carried {
     }
 }
 
-/// One attempt: from the last durable record to the goal, a stop, transaction `barrier`, or an error.
+/// One attempt: from the last durable record to the goal, a stop, the session's barrier, or an error.
 pub(super) async fn attempt<B: Backend>(
     config: &Config,
     options: &RunOptions,
     store: &mut Store<B>,
+    session: &mut Session,
     carried: &mut Carried,
     stop: watch::Receiver<bool>,
-    barrier: Option<TxnId>,
 ) -> Result<(), RunError> {
     let hosts = &mut carried.hosts;
     let (mut control, connect) = hosts.connect().await?;
@@ -135,7 +139,8 @@ pub(super) async fn attempt<B: Backend>(
         }
     }
     let doris = doris_client(config)?;
-    let tables = tables(config, &mut control, &facts, &state).await?;
+    let first = state.source.is_none();
+    let Tables { captured: tables, appeared, forgotten } = tables(config, &mut control, &facts, &state, first).await?;
     let targets = targets(config, &tables, &facts, &state)?;
     let databases: BTreeSet<&str> = targets.iter().map(|t| t.sink.0.as_str()).collect();
     if doris.is_some() && databases.len() > 1 {
@@ -149,11 +154,15 @@ pub(super) async fn attempt<B: Backend>(
     let era = store.next_era()?;
     // Read again: until the era was raised, a predecessor could still write its record.
     let state = store.read()?.unwrap_or(state);
+    let (state, targets) = take_back(store, era, state, targets)?;
     let mut poisoned = Poisoned::new(config.sink.on_poison(), &targets);
     let mut recovered = match &doris {
         Some(client) => recover(&state, client, &Spill::new(&config.state_dir), &mut poisoned).await?,
         None => state.targets.iter().map(|t| (t.target, t.state.clone())).collect(),
     };
+    let gone: Vec<TargetNo> =
+        state.targets.iter().filter(|t| forgotten.contains(&t.source)).map(|t| t.target).collect();
+    recovered.retain(|target, _| !gone.contains(target));
     let floor = prepare_targets(config, doris.as_deref(), &tables, &targets, &recovered, &mut poisoned).await?;
     let era = if floor > era {
         store.raise_era(floor)?;
@@ -166,7 +175,6 @@ pub(super) async fn attempt<B: Backend>(
     let quarantined: Vec<Quarantined> = targets.iter().filter_map(Quarantined::of).collect();
     quarantined.iter().for_each(Quarantined::tell);
 
-    let first = state.source.is_none();
     let (begin, source) = if first {
         let begin = first_position(config, &connect, &facts).await?;
         (
@@ -229,6 +237,14 @@ pub(super) async fn attempt<B: Backend>(
         .clear()
         .map_err(|e| RunError::stopped(format!("{} cannot be cleared: {e}", config.state_dir.display())).because(e))?;
     store.set_source(era, &source, &stream)?;
+    for (database, table) in &forgotten {
+        tracing::info!(
+            table = format!("{database}.{table}"),
+            "source.tables names it no more: forgotten; its targets stay"
+        );
+    }
+    store.forget(era, &forgotten, &gone)?;
+    begin_again(store, era, doris.as_deref(), &state, &targets, &mut recovered).await?;
 
     let row_image = control.query_all("SELECT @@GLOBAL.binlog_row_image").await.map_err(away)?;
     let parts_are_logged = row_image.scalar().is_some_and(|image| !image.eq_ignore_ascii_case("FULL"));
@@ -266,6 +282,7 @@ pub(super) async fn attempt<B: Backend>(
             defaults: Arc::clone(&table.defaults),
             access: Arc::new(access),
             groups: of_table,
+            snapshot_rows: 0,
         });
     }
     if parts_are_logged || carried.total.restarts > 0 {
@@ -273,7 +290,7 @@ pub(super) async fn attempt<B: Backend>(
     }
     let wanted = Box::new(Patterns { patterns: config.source.tables.clone(), case: facts.case });
     let delivery = Delivery::new(era, epoch);
-    let limits = Limits { away: hosts.are_several().then_some(FAILOVER_AFTER), ..limits(config) };
+    let limits = Limits { away: hosts.are_several().then_some(FAILOVER_AFTER), ..limits(config, session.workers) };
     let weights = Weights::new(limits.weights);
     let mut core =
         Core::new(stream_decoder(), captured, merge, delivery, outputs, prepared, stream, wanted, facts.case, weights);
@@ -282,7 +299,8 @@ pub(super) async fn attempt<B: Backend>(
     if let config::Sink::Doris(doris) = &config.sink {
         core.report.delivery = Some(doris.delivery.describe());
     }
-    core.barrier = barrier;
+    core.barrier = session.barrier.clone();
+    let client = doris.clone();
     let sink = sink(config, &options.hooks, doris, &state, &targets, era).await?;
     let plan = StreamPlan {
         connect: connect.clone(),
@@ -290,14 +308,23 @@ pub(super) async fn attempt<B: Backend>(
         replica_uuid: state.replica_uuid.clone(),
         server_uuid: facts.server_uuid.clone(),
     };
-    let workers = if core.is_live() { 0 } else { config.snapshot.workers };
+    let preparer = Preparer {
+        config: config.clone(),
+        client,
+        connect: connect.clone(),
+        server_uuid: facts.server_uuid.clone(),
+        case: facts.case,
+        dialect: fencing.dialect,
+    };
     let now = Instant::now();
     let mut driver = Driver {
         core,
         sink,
         store,
         era,
-        workers: Workers::start(workers, &connect, &plan.server_uuid, fencing, &options.hooks, options.rules()),
+        workers: Workers::start(session.workers, &connect, &plan.server_uuid, fencing, &options.hooks, options.rules()),
+        preparer: Arc::new(preparer),
+        session,
         weigher: Weigher::start(connect, plan.server_uuid.clone(), collations, options.hooks.clone(), limits.away),
         hooks: options.hooks.clone(),
         plan,
@@ -307,6 +334,9 @@ pub(super) async fn attempt<B: Backend>(
         progress: Progress::new(now),
         loop_state: LoopState::new(now),
     };
+    for key in appeared {
+        driver.loop_state.change.appear(key);
+    }
     let live = driver.core.live_tables();
     tracing::info!(
         era,
@@ -316,6 +346,7 @@ pub(super) async fn attempt<B: Backend>(
         chunks = fencing.dialect.describe(),
         "running"
     );
+    driver.session.control.set_phase("runs, and is busy");
     let result = driver.run().await;
     driver.core.finish_report();
     carried.total = core::mem::take(&mut driver.core.report);
@@ -323,13 +354,76 @@ pub(super) async fn attempt<B: Backend>(
     result
 }
 
+/// Takes targets back that were left out, where their table is to be read again: as targets of which nothing is Done.
+fn take_back<B: Backend>(
+    store: &mut Store<B>,
+    era: u32,
+    state: StoredState,
+    mut targets: Vec<StoredTarget>,
+) -> Result<(StoredState, Vec<StoredTarget>), RunError> {
+    let mut back = Vec::new();
+    for target in targets.iter_mut().filter(|t| t.quarantine.is_some()) {
+        let request = state.resync.iter().find(|r| r.database == target.source.0 && r.table == target.source.1);
+        let Some(request) = request else { continue };
+        // Where it stood is far behind, and means nothing without its ranges.
+        target.state = resync::restarted(target.mode, &TargetState::default(), request.truncate);
+        target.quarantine = None;
+        target.emptying = request.truncate;
+        back.push((target.target, target.state.clone(), target.emptying));
+        tracing::info!(table = format!("{}.{}", target.sink.0, target.sink.1), "taken back from quarantine");
+    }
+    if back.is_empty() {
+        return Ok((state, targets));
+    }
+    // The request stays until every target of the table is read again.
+    store.begin_again(era, &back, &[])?;
+    Ok((store.read()?.unwrap_or(state), targets))
+}
+
+/// Carries out what was asked for while no engine ran, and what an engine had begun: tables that are read again, targets that
+/// are emptied first. The last record is settled: nothing of these targets is on its way.
+async fn begin_again<B: Backend>(
+    store: &mut Store<B>,
+    era: u32,
+    client: Option<&DorisClient>,
+    state: &StoredState,
+    targets: &[StoredTarget],
+    recovered: &mut BTreeMap<TargetNo, TargetState>,
+) -> Result<(), RunError> {
+    let mut changes: Vec<(TargetNo, TargetState, bool)> = Vec::new();
+    let mut emptied: Vec<&StoredTarget> = Vec::new();
+    for target in targets {
+        let request = state.resync.iter().find(|r| r.database == target.source.0 && r.table == target.source.1);
+        if target.quarantine.is_some() {
+            continue;
+        }
+        if target.emptying || request.is_some_and(|r| r.truncate) {
+            emptied.push(target);
+        }
+        let Some(at) = recovered.get_mut(&target.target) else { continue };
+        if let Some(request) = request {
+            // An intent to empty is never taken back.
+            *at = resync::restarted(target.mode, at, request.truncate || target.emptying);
+            changes.push((target.target, at.clone(), request.truncate || target.emptying));
+            tracing::info!(table = format!("{}.{}", request.database, request.table), "reading the table again");
+        }
+    }
+    store.begin_again(era, &changes, &state.resync)?;
+    if let Some(client) = client {
+        for target in &emptied {
+            sink::truncate(client, &target.sink.0, &target.sink.1).await?;
+            tracing::info!(table = format!("{}.{}", target.sink.0, target.sink.1), "emptied");
+        }
+    }
+    store.emptied(era, &emptied.iter().map(|t| t.target).collect::<Vec<_>>())?;
+    Ok(())
+}
+
 /// Shares of the memory budget: an eighth for packets, a quarter for held changes, an eighth for chunk rows, and three
 /// eighths for batches and bodies; an eighth is left for weights of key text and for what buffers cost beyond their content.
-fn limits(config: &Config) -> Limits {
+fn limits(config: &Config, workers: usize) -> Limits {
     let memory = usize::try_from(config.memory).unwrap_or(usize::MAX);
     let eighth = memory / 8;
-    let workers = config.snapshot.workers.max(1);
-    let chunk = eighth.checked_div(workers.saturating_mul(2)).unwrap_or(0).max(64 * 1024);
     Limits {
         packets: eighth,
         held: eighth.saturating_mul(2),
@@ -337,7 +431,7 @@ fn limits(config: &Config) -> Limits {
         output: eighth.saturating_mul(3),
         weights: (memory / 64).min(16 << 20),
         chunk_rows: config.snapshot.chunk_rows,
-        chunk_bytes: chunk,
+        chunk_bytes: chunk_bytes(eighth, workers),
         interval: config.sink.flush().interval,
         away: None,
     }

@@ -9,7 +9,7 @@ use crate::delivery::{TargetNo, TargetState};
 use crate::pipeline::error::RunError;
 
 /// Which targets this start goes without.
-pub(super) struct Poisoned {
+pub(in crate::pipeline) struct Poisoned {
     policy: OnPoison,
     all: usize,
     /// Those of the state.
@@ -19,7 +19,7 @@ pub(super) struct Poisoned {
 }
 
 impl Poisoned {
-    pub(super) fn new(policy: OnPoison, targets: &[StoredTarget]) -> Self {
+    pub(in crate::pipeline) fn new(policy: OnPoison, targets: &[StoredTarget]) -> Self {
         let before = targets.iter().filter(|t| t.quarantine.is_some()).map(|t| t.target).collect();
         Self { policy, all: targets.len(), before, now: BTreeMap::new() }
     }

@@ -20,7 +20,7 @@ use crate::pipeline::error::RunError;
 use crate::pipeline::output::{Outputs, Sequence, Shown, Target, Writer, era_above, sink_mode};
 use crate::pipeline::pace::Pace;
 use crate::pipeline::workers::Access;
-use crate::schema::catalog::{self, Catalog};
+use crate::schema::catalog::{self, Catalog, CatalogTable};
 use crate::schema::default::ColumnDefault;
 use crate::snapshot::sql::TableSql;
 
@@ -38,7 +38,7 @@ pub(in crate::pipeline) struct ToCapture {
 }
 
 impl ToCapture {
-    fn new(
+    pub(in crate::pipeline) fn new(
         config: &Config,
         case: NameCase,
         schema: TableSchema,
@@ -68,37 +68,62 @@ impl ToCapture {
     }
 }
 
-/// The captured tables: those of the state as they were stored, and new ones as the catalog shows them.
+/// The tables of the configuration.
+pub(super) struct Tables {
+    /// Those that are captured from the first event on: those of the state as they were stored, and at the first start all.
+    pub(super) captured: Vec<ToCapture>,
+    /// Those that are added while the stream goes on, each for itself: new ones of a pipeline that has run before.
+    pub(super) appeared: Vec<(String, String)>,
+    /// Those of the state that the configuration does not name any more.
+    pub(super) forgotten: Vec<(String, String)>,
+}
+
+/// Finds the tables of the configuration in the state and in the catalog.
 pub(super) async fn tables(
     config: &Config,
     control: &mut Connection,
     facts: &SourceFacts,
     state: &StoredState,
-) -> Result<Vec<ToCapture>, RunError> {
-    let read = catalog::read_with(control, &config.source.tables, &config.table_rules);
+    first: bool,
+) -> Result<Tables, RunError> {
+    let stored = |database: &str, table: &str| {
+        state.tables.iter().any(|t| t.schema.database == database && t.schema.table == table)
+    };
+    let known = |database: &str, table: &str| first || stored(database, table);
+    let read = catalog::read_known(control, &config.source.tables, &config.table_rules, known);
     let catalog = read.await.map_err(|e| {
         if e.connection().is_some() { RunError::away(e.to_string()) } else { RunError::refused(e.to_string()) }
     })?;
-    let mut tables: Vec<ToCapture> = Vec::new();
+    let mut tables = Tables { captured: Vec::new(), appeared: Vec::new(), forgotten: Vec::new() };
     for stored in &state.tables {
         let schema = &stored.schema;
         if !config.source.tables.captures(&schema.database, &schema.table, facts.case) {
-            return Err(RunError::refused(format!(
-                "{}.{} is in the state but source.tables no longer names it: taking a table out of a running pipeline is not \
-                 built yet; put it back, or begin with a new state directory",
-                schema.database, schema.table
-            )));
+            tables.forgotten.push((schema.database.clone(), schema.table.clone()));
+            continue;
         }
         if let Some(index) = &stored.index {
             has_index(&catalog, schema, index)?;
         }
         config.table_rules.has_key(schema, facts.case).map_err(RunError::refused)?;
-        tables.push(ToCapture::new(config, facts.case, schema.clone(), stored.index.clone(), stored.defaults.clone())?);
+        tables.captured.push(ToCapture::new(
+            config,
+            facts.case,
+            schema.clone(),
+            stored.index.clone(),
+            stored.defaults.clone(),
+        )?);
     }
-    for table in catalog.tables {
-        let schema = table.schema;
-        if !tables.iter().any(|t| t.schema.database == schema.database && t.schema.table == schema.table) {
-            tables.push(ToCapture::new(config, facts.case, schema, table.index, table.defaults)?);
+    for (database, table, _) in catalog.left_out {
+        tables.appeared.push((database, table));
+    }
+    for CatalogTable { schema, index, defaults, .. } in catalog.tables {
+        if stored(&schema.database, &schema.table) {
+            continue;
+        }
+        if first {
+            tables.captured.push(ToCapture::new(config, facts.case, schema, index, defaults)?);
+        } else {
+            tables.appeared.push((schema.database, schema.table));
         }
     }
     Ok(tables)
@@ -125,6 +150,21 @@ fn has_index(catalog: &Catalog, schema: &TableSchema, index: &str) -> Result<(),
     )))
 }
 
+/// The targets of one table: where, and how rows are kept there.
+pub(in crate::pipeline) fn targets_of(
+    config: &Config,
+    database: &str,
+    table: &str,
+    case: NameCase,
+) -> Vec<((String, String), TableMode)> {
+    let mode = |target: &config::Target| match &config.sink {
+        config::Sink::Jsonl(_) => TableMode::Append,
+        config::Sink::Doris(_) => target.mode,
+    };
+    let targets = config.routes.targets(database, table, case);
+    targets.into_iter().map(|target| (mode(&target), target)).map(|(mode, t)| ((t.database, t.table), mode)).collect()
+}
+
 /// Every target of every table, with its number: old ones keep theirs.
 pub(super) fn targets(
     config: &Config,
@@ -135,13 +175,8 @@ pub(super) fn targets(
     let mut next = state.targets.iter().map(|t| t.target.0).max().map_or(1, |n| n.saturating_add(1));
     let mut targets: Vec<StoredTarget> = Vec::new();
     for ToCapture { schema: table, .. } in tables {
-        for target in config.routes.targets(&table.database, &table.table, facts.case) {
+        for (sink, mode) in targets_of(config, &table.database, &table.table, facts.case) {
             let source = (table.database.clone(), table.table.clone());
-            let sink = (target.database, target.table);
-            let mode = match &config.sink {
-                config::Sink::Jsonl(_) => TableMode::Append,
-                config::Sink::Doris(_) => target.mode,
-            };
             if let Some(known) = state.targets.iter().find(|t| t.source == source && t.sink == sink) {
                 if known.mode != mode {
                     return Err(RunError::refused(format!(
@@ -159,11 +194,14 @@ pub(super) fn targets(
                 mode,
                 state: TargetState::default(),
                 quarantine: None,
+                emptying: false,
             });
             next = next.saturating_add(1);
         }
     }
-    for known in &state.targets {
+    let captured =
+        |t: &&StoredTarget| tables.iter().any(|c| c.schema.database == t.source.0 && c.schema.table == t.source.1);
+    for known in state.targets.iter().filter(captured) {
         if !targets.iter().any(|t| t.target == known.target) {
             return Err(RunError::refused(format!(
                 "{}.{} is in the state but no route leads to it any more: put the route back, or begin with a new state \
@@ -176,7 +214,7 @@ pub(super) fn targets(
 }
 
 /// Creates, compares, empties or keeps the target tables. Returns the least era allowed.
-pub(super) async fn prepare_targets(
+pub(in crate::pipeline) async fn prepare_targets(
     config: &Config,
     client: Option<&DorisClient>,
     tables: &[ToCapture],
@@ -314,7 +352,7 @@ pub(super) fn groups_and_outputs(
     Ok((groups, outputs))
 }
 
-pub(super) fn output(
+pub(in crate::pipeline) fn output(
     config: &Config,
     table: &ToCapture,
     target: &StoredTarget,
