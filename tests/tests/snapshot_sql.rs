@@ -5,7 +5,7 @@ use millstream_binlog::{Charset, Column, ColumnType, ColumnValue, Date, DateTime
 use millstream_engine::key::{Collations, KeyCodec, KeyValue};
 use millstream_engine::merge::Key;
 use millstream_engine::snapshot::sql::TableSql;
-use millstream_tests::server;
+use millstream_tests::server::{self, Flavor};
 use millstream_wire::Connection;
 
 const ROWS: usize = 20_000;
@@ -251,6 +251,70 @@ fn check(name: &str, parts: &[Part]) {
         assert_eq!((plan[0][4].as_str(), plan[0][6].as_str()), ("range", "PRIMARY"), "{}: {plan:?}", dive.sql);
         let found = at(server, &dive.sql, &shown, &key_columns, &codec).unwrap();
         assert!(keys.binary_search(&found).is_ok(), "{}", dive.sql);
+    }
+}
+
+/// MariaDB's own types: the order of their encoded keys is the server's, and bounds are ranges of the index.
+#[test]
+fn uuids_and_addresses_of_mariadb() {
+    // Of every version and variant that the server takes.
+    let uuid =
+        "CONCAT_WS('-', SUBSTR(m, 1, 8), SUBSTR(m, 9, 4), SUBSTR(m, 13, 4), SUBSTR(m, 17, 4), SUBSTR(m, 21, 12))";
+    let inet4 = "CONCAT_WS('.', seq % 256, seq * 7 % 256, seq DIV 256, seq * 3 % 256)";
+    let inet6 = "CONCAT_WS(':', SUBSTR(m, 1, 2), SUBSTR(m, 9, 4), '', SUBSTR(m, 17, 4), SUBSTR(m, 21, 3))";
+    let parse = |ty: &ColumnType, text: &str| match ty {
+        ColumnType::Inet4 => KeyValue::Inet4(text.parse::<std::net::Ipv4Addr>().unwrap().octets()),
+        ColumnType::Inet6 => KeyValue::Inet6(text.parse::<std::net::Ipv6Addr>().unwrap().octets()),
+        _ => KeyValue::Uuid(u128::from_str_radix(&text.replace('-', ""), 16).unwrap().to_be_bytes()),
+    };
+    for flavor in [Flavor::Mariadb1011, Flavor::Mariadb118] {
+        let Some(server) = server::shared_of(flavor) else { continue };
+        server.sql("CREATE DATABASE snapshot_sql");
+        let types = [
+            ("UUID", ColumnType::Uuid, uuid),
+            ("INET4", ColumnType::Inet4, inet4),
+            ("INET6", ColumnType::Inet6, inet6),
+        ];
+        for (name, ty, made) in types {
+            let rows = server.sql(&format!(
+                "USE snapshot_sql; CREATE TABLE {name} (k {name} PRIMARY KEY, filler VARCHAR(200));
+                 INSERT IGNORE INTO {name} SELECT {made}, REPEAT('f', 100) FROM (SELECT seq, MD5(seq) AS m FROM seq_1_to_5000) s;
+                 ANALYZE TABLE {name};"
+            ));
+            drop(rows);
+            let rows = server.sql(&format!("SELECT k FROM snapshot_sql.{name} ORDER BY k"));
+            assert!(rows.len() > 2000, "{flavor} {name}: {} rows", rows.len());
+            let schema = TableSchema {
+                database: "snapshot_sql".to_owned(),
+                table: name.to_owned(),
+                columns: vec![Column { name: "k".to_owned(), ..plain(ty.clone()) }],
+                key: vec![0],
+            };
+            let codec = KeyCodec::new(&schema, &Collations::default()).unwrap();
+            let sql = TableSql::new(&schema, &codec, None);
+            let keys: Vec<Key> = rows
+                .iter()
+                .map(|row| {
+                    let value = parse(&ty, &row[0]);
+                    let mut key = Vec::new();
+                    codec.encode_parts([value.as_value()], &mut key).unwrap();
+                    assert_eq!(codec.decode(&key.as_slice().into()).unwrap(), [value]);
+                    key.into()
+                })
+                .collect();
+            for (i, pair) in keys.windows(2).enumerate() {
+                assert!(pair[0] < pair[1], "{flavor} {name}: {:?} is not below {:?}", rows[i], rows[i + 1]);
+            }
+            let text = sql.chunk(Some(&keys[700]), Some(&keys[800]), 1000).unwrap();
+            assert_eq!(server.sql(&text), rows[701..=800], "{flavor} {text}");
+            let plan = server.sql(&format!("EXPLAIN {text}"));
+            assert_eq!((plan[0][3].as_str(), plan[0][5].as_str()), ("range", "PRIMARY"), "{flavor} {text}: {plan:?}");
+            let (first, last) = (&keys[0], keys.last().unwrap());
+            for dive in sql.dives(first, last, 4).unwrap() {
+                let found = server.sql(&dive.sql);
+                assert!(rows.contains(&found[0]), "{flavor} {}: {found:?}", dive.sql);
+            }
+        }
     }
 }
 

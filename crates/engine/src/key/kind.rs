@@ -35,6 +35,12 @@ pub(super) enum Kind {
     },
     Year,
     Time,
+    /// MariaDB's UUID.
+    Uuid,
+    /// INET4 and INET6.
+    Inet {
+        bytes: u8,
+    },
     /// Numbers 0 (the error value) to the count of labels.
     Enum {
         labels: u16,
@@ -144,6 +150,8 @@ pub(super) fn kind(column: &Column, collations: &Collations) -> Result<Kind, &'s
         ColumnType::Geometry => return Err("is spatial"),
         ColumnType::Vector | ColumnType::VarVector { .. } => return Err("is VECTOR"),
         ColumnType::Compressed { .. } => return Err("is COMPRESSED"),
-        ColumnType::Uuid | ColumnType::Inet4 | ColumnType::Inet6 => return Err("is a UUID or a network address"),
+        ColumnType::Uuid => Kind::Uuid,
+        ColumnType::Inet4 => Kind::Inet { bytes: 4 },
+        ColumnType::Inet6 => Kind::Inet { bytes: 16 },
     })
 }

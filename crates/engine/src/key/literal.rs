@@ -1,5 +1,7 @@
 //! Key values as SQL text that needs no escaping: digits, or hexadecimal.
 
+use millstream_binlog::value::{write_inet4, write_inet6, write_uuid};
+
 use super::KeyValue;
 
 pub(crate) fn literal(value: &KeyValue) -> String {
@@ -14,6 +16,9 @@ pub(crate) fn literal(value: &KeyValue) -> String {
         KeyValue::Time(v) => quoted(|out| v.write_to(6, out)),
         KeyValue::Year(v) | KeyValue::Enum(v) => v.to_string(),
         KeyValue::Bit(v) | KeyValue::Set(v) => v.to_string(),
+        KeyValue::Uuid(v) => quoted(|out| write_uuid(*v, out)),
+        KeyValue::Inet4(v) => quoted(|out| write_inet4(*v, out)),
+        KeyValue::Inet6(v) => quoted(|out| write_inet6(*v, out)),
         KeyValue::Bytes(bytes) => hex(String::new(), bytes),
         // With an introducer a literal takes the column's collation in a comparison instead of the session's.
         KeyValue::Text { bytes, charset } => hex(format!("_{charset} "), bytes),

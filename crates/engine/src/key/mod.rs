@@ -25,6 +25,7 @@ mod kind;
 mod literal;
 mod part;
 mod text;
+mod uuid;
 
 use millstream_binlog::{Charset, ColumnValue, Date, DateTime, TableSchema, Time, Timestamp};
 
@@ -34,6 +35,7 @@ pub(crate) use kind::can_be_key;
 use kind::{Kind, kind};
 pub(crate) use literal::literal;
 use part::{decode_part, encode_part, encode_weight, skip_weight};
+pub(crate) use uuid::{order as uuid_order, value as uuid_of_order};
 
 use crate::merge::Key;
 
@@ -76,6 +78,12 @@ pub enum KeyValue {
     Enum(u16),
     /// SET by its bits.
     Set(u64),
+    /// UUID.
+    Uuid([u8; 16]),
+    /// INET4.
+    Inet4([u8; 4]),
+    /// INET6.
+    Inet6([u8; 16]),
     /// BINARY (padded to its length) and VARBINARY.
     Bytes(Vec<u8>),
     /// Text in the column's character set; without trailing spaces where they do not count.
@@ -103,6 +111,9 @@ impl KeyValue {
             Self::Bit(v) => ColumnValue::Bit(*v),
             Self::Enum(v) => ColumnValue::Enum(*v),
             Self::Set(v) => ColumnValue::Set(*v),
+            Self::Uuid(v) => ColumnValue::Uuid(*v),
+            Self::Inet4(v) => ColumnValue::Inet4(*v),
+            Self::Inet6(v) => ColumnValue::Inet6(*v),
             Self::Bytes(bytes) => ColumnValue::Bytes(bytes),
             Self::Text { bytes, charset } => ColumnValue::Text { bytes, charset: *charset },
         }

@@ -4,7 +4,7 @@ use millstream_binlog::{Charset, ColumnValue, Date, DateTime, Decimal, Time, Tim
 
 use super::collation::SpaceWeight;
 use super::kind::Kind;
-use super::{KeyValue, text};
+use super::{KeyValue, text, uuid};
 
 /// The weight of a text, written as its part of the key.
 pub(super) fn encode_weight(weight: &[u8], space: Option<SpaceWeight>, out: &mut Vec<u8>) -> Result<(), &'static str> {
@@ -80,6 +80,9 @@ pub(super) fn encode_part(kind: Kind, value: ColumnValue<'_>, out: &mut Vec<u8>)
             let micros = time_micros(v).ok_or(OUT_OF_RANGE)?;
             push_be(shift_signed(micros, 8).ok_or(OUT_OF_RANGE)?, 8, out);
         }
+        (Kind::Uuid, ColumnValue::Uuid(v)) => out.extend_from_slice(&uuid::order(v)),
+        (Kind::Inet { bytes: 4 }, ColumnValue::Inet4(v)) => out.extend_from_slice(&v),
+        (Kind::Inet { .. }, ColumnValue::Inet6(v)) => out.extend_from_slice(&v),
         (Kind::Enum { labels }, ColumnValue::Enum(v)) => {
             if v > labels {
                 return Err(OUT_OF_RANGE);
@@ -141,6 +144,18 @@ pub(super) fn decode_part(kind: Kind, bytes: &[u8]) -> Option<(KeyValue, &[u8])>
         Kind::Time => {
             let (v, rest) = unsigned(bytes, 8)?;
             (KeyValue::Time(time_of(unshift_signed(v, 8))?), rest)
+        }
+        Kind::Uuid => {
+            let (head, rest) = bytes.split_first_chunk()?;
+            (KeyValue::Uuid(uuid::value(*head)?), rest)
+        }
+        Kind::Inet { bytes: 4 } => {
+            let (head, rest) = bytes.split_first_chunk()?;
+            (KeyValue::Inet4(*head), rest)
+        }
+        Kind::Inet { .. } => {
+            let (head, rest) = bytes.split_first_chunk()?;
+            (KeyValue::Inet6(*head), rest)
         }
         Kind::Enum { labels } => {
             let (head, rest) = bytes.split_first_chunk()?;

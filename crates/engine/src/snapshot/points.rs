@@ -3,7 +3,7 @@
 
 use millstream_binlog::{Charset, Date, DateTime, Time, Timestamp};
 
-use crate::key::KeyValue;
+use crate::key::{KeyValue, uuid_of_order, uuid_order};
 
 /// The point `i / parts` of the way from `a` to `b`.
 pub(super) fn between(a: &KeyValue, b: &KeyValue, i: usize, parts: usize) -> Option<KeyValue> {
@@ -74,24 +74,37 @@ pub(super) fn between(a: &KeyValue, b: &KeyValue, i: usize, parts: usize) -> Opt
             let seconds = a.seconds.checked_add(scale(b.seconds.checked_sub(a.seconds)?)?)?;
             Some(KeyValue::Timestamp(Timestamp { seconds, micros: 0 }))
         }
-        (KeyValue::Bytes(a), KeyValue::Bytes(b)) => {
-            let common = a.iter().zip(b).take_while(|(x, y)| x == y).count();
-            let head = |bytes: &[u8]| {
-                let tail = bytes.get(common..).unwrap_or_default();
-                let mut eight = [0; 8];
-                for (to, from) in eight.iter_mut().zip(tail) {
-                    *to = *from;
-                }
-                u64::from_be_bytes(eight)
-            };
-            let at = head(a).checked_add(scale(head(b).checked_sub(head(a))?)?)?;
-            let mut point = a.get(..common)?.to_vec();
-            point.extend_from_slice(&at.to_be_bytes());
-            point.truncate(a.len().max(b.len()));
-            Some(KeyValue::Bytes(point))
+        (KeyValue::Bytes(a), KeyValue::Bytes(b)) => Some(KeyValue::Bytes(bytes_between(a, b, scale)?)),
+        (KeyValue::Uuid(a), KeyValue::Uuid(b)) => {
+            let at = bytes_between(&uuid_order(*a), &uuid_order(*b), scale)?;
+            uuid_of_order(at.try_into().ok()?).map(KeyValue::Uuid)
         }
+        (KeyValue::Inet4(a), KeyValue::Inet4(b)) => Some(KeyValue::Inet4(bytes_between(a, b, scale)?.try_into().ok()?)),
+        (KeyValue::Inet6(a), KeyValue::Inet6(b)) => Some(KeyValue::Inet6(bytes_between(a, b, scale)?.try_into().ok()?)),
         _ => None,
     }
+}
+
+/// Interpolates in the eight bytes behind what the two have in common.
+fn bytes_between(a: &[u8], b: &[u8], scale: impl Fn(u64) -> Option<u64>) -> Option<Vec<u8>> {
+    let common = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let head = |bytes: &[u8]| {
+        let tail = bytes.get(common..).unwrap_or_default();
+        let mut eight = [0; 8];
+        for (to, from) in eight.iter_mut().zip(tail) {
+            *to = *from;
+        }
+        u64::from_be_bytes(eight)
+    };
+    let at = head(a).checked_add(scale(head(b).checked_sub(head(a))?)?)?;
+    let mut point = a.get(..common)?.to_vec();
+    point.extend_from_slice(&at.to_be_bytes());
+    let length = a.len().max(b.len());
+    if a.len() == b.len() {
+        point.resize(length, 0);
+    }
+    point.truncate(length);
+    Some(point)
 }
 
 /// The number before that of an ENUM or SET.

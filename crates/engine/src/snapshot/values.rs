@@ -1,5 +1,7 @@
 //! Binary result rows as the values that the binlog would carry.
 
+use core::net::{Ipv4Addr, Ipv6Addr};
+
 use millstream_binlog::{Column, ColumnType, ColumnValue, Date, DateTime, TableSchema, Time, Timestamp};
 use millstream_wire::{Row, Value};
 
@@ -79,8 +81,26 @@ pub fn convert<'r>(column: &Column, value: Value<'r>) -> Option<ColumnValue<'r>>
         (ColumnType::Json, Value::Bytes(text)) => ColumnValue::JsonText(text),
         (ColumnType::Geometry, Value::Bytes(bytes)) => ColumnValue::Geometry(bytes),
         (ColumnType::Vector, Value::Bytes(bytes)) => ColumnValue::Vector(bytes),
+        (ColumnType::Uuid, Value::Bytes(text)) => ColumnValue::Uuid(uuid(text)?),
+        (ColumnType::Inet4, Value::Bytes(text)) => {
+            ColumnValue::Inet4(str::from_utf8(text).ok()?.parse::<Ipv4Addr>().ok()?.octets())
+        }
+        (ColumnType::Inet6, Value::Bytes(text)) => {
+            ColumnValue::Inet6(str::from_utf8(text).ok()?.parse::<Ipv6Addr>().ok()?.octets())
+        }
         _ => return None,
     })
+}
+
+/// A UUID from its 32 digits and 4 dashes.
+fn uuid(text: &[u8]) -> Option<[u8; 16]> {
+    let mut digits = text.iter().filter(|b| **b != b'-').map(|b| char::from(*b).to_digit(16));
+    let mut uuid = [0; 16];
+    for byte in &mut uuid {
+        let (high, low) = (digits.next()??, digits.next()??);
+        *byte = u8::try_from((high << 4) | low).ok()?;
+    }
+    digits.next().is_none().then_some(uuid)
 }
 
 /// The moment of a UTC date and time from 1970 on; all zeros are the zero value.
@@ -137,6 +157,18 @@ mod tests {
                 ColumnType::Decimal { precision: 3, scale: 1 },
                 Value::Bytes(b"1.5"),
                 Some(ColumnValue::DecimalText(b"1.5")),
+            ),
+            (
+                ColumnType::Uuid,
+                Value::Bytes(b"01020304-0506-0708-090a-0b0c0d0e0f10"),
+                Some(ColumnValue::Uuid([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16])),
+            ),
+            (ColumnType::Uuid, Value::Bytes(b"01020304-0506-0708-090a-0b0c0d0e0f"), None),
+            (ColumnType::Inet4, Value::Bytes(b"10.0.0.255"), Some(ColumnValue::Inet4([10, 0, 0, 255]))),
+            (
+                ColumnType::Inet6,
+                Value::Bytes(b"::ffff:1.2.3.4"),
+                Some(ColumnValue::Inet6([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 1, 2, 3, 4])),
             ),
             (ColumnType::Json, Value::Bytes(b"{}"), Some(ColumnValue::JsonText(b"{}"))),
             (ColumnType::Blob { length_bytes: 2 }, Value::Bytes(b"\0"), Some(ColumnValue::Bytes(b"\0"))),
