@@ -1,4 +1,31 @@
 //! Broken rules. The model must notice each; `docs/exactly-once.md` tells why.
+//!
+//! The rules that the first model of the algorithm found necessary, and the mutants that stand for them here:
+//!
+//! | rule | mutant |
+//! |---|---|
+//! | LW covers D | `lw_covers_d` |
+//! | LW is no position beside a plain SELECT | `lw_is_position` |
+//! | LW is no set that is updated at flush | `gtid_set_at_flush` |
+//! | HW is no set; HW is read after the SELECT | `hw_is_gtid_set`; `hw_before_select` |
+//! | the mark comes before LW | `mark_after_lw` |
+//! | held changes normalize; entry at HW | `normalize`; `entry_at_hw` |
+//! | what a chunk covers | `cover_last_row`, `short_chunk` |
+//! | no cut under a running SELECT; one read view per chunk | `cut_unread_only`; `one_read_view` |
+//! | (max, inf) is a chunk | `above_max_is_live` |
+//! | S0 and the dump's start; the start fence | `start_from_both_columns`; `start_fence` |
+//! | both keys of an UPDATE are judged | `old_key_only`, `new_key_only` |
+//! | a change in LW forgets older ones | `forget_older`, `forget_older_smaller_lw` |
+//! | a checkpoint holds Done ranges alone | `only_done_durable` |
+//! | replay begins with the old ranges | `replay_with_new_ranges` |
+//! | no chunk while a table is ahead | `behind_and_delivered` |
+//! | loads of one table in order | `commit_in_order`, `commit_after_lost` |
+//! | emit all in a replay, in a resync; adding is durable | `keep_emitting_replay`, `keep_emitting_resync`; `adding_not_durable` |
+//! | Reading chunks end at a failover | `chunks_outlive_failover` |
+//!
+//! Without a mutant yet: the five rules of XA (rows at COMMIT, undecided at S0 or at an adding, survival of a restart, the
+//! watermarks of `log_status` and of a snapshot), as the server here has no XA. Not noticed alone, as then: `already_delivered`
+//! outside of Done ranges, chunks of a table that is ahead, and held changes emitted again behind their chunk.
 
 use millstream_engine::delivery::TableMode::{Append, Upsert};
 use millstream_engine::merge::{Broken, Rules};
