@@ -6,3 +6,4 @@ mod races;
 #[allow(dead_code, reason = "shared with the tests of hooks, which need more of it")]
 #[path = "../hooks/script.rs"]
 mod script;
+mod stops;

@@ -115,10 +115,20 @@ async fn read(
         let Some(first) = stream.next().await.map_err(StreamEnd::Wire)? else { return Ok(()) };
         let mut bytes = first.len();
         let mut events = vec![first];
+        let mut end = Ok(());
         while bytes < BATCH_BYTES && events.len() < BATCH_EVENTS {
-            let Some(event) = stream.try_next().map_err(StreamEnd::Wire)? else { break };
-            bytes = bytes.saturating_add(event.len());
-            events.push(event);
+            match stream.try_next() {
+                Ok(Some(event)) => {
+                    bytes = bytes.saturating_add(event.len());
+                    events.push(event);
+                }
+                Ok(None) => break,
+                Err(e) => {
+                    // What came before it may say why.
+                    end = Err(StreamEnd::Wire(e));
+                    break;
+                }
+            }
         }
         let need = bytes.div_ceil(UNIT).min(units);
         let need = u32::try_from(need).unwrap_or(u32::MAX);
@@ -126,5 +136,6 @@ async fn read(
         if sender.send(Ok(Batch { events, _memory: memory })).await.is_err() {
             return Ok(());
         }
+        end?;
     }
 }

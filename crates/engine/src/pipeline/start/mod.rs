@@ -18,7 +18,9 @@ pub(super) use source::{away, missing_set};
 use bounds::check_bounds;
 pub(super) use poisoned::Poisoned;
 use recover::recover;
-use source::{SourceFacts, Unfit, check_xa, descends, first_position, source_facts, unread, wait_until_listed};
+use source::{
+    SourceFacts, Unfit, check_xa, descends, first_position, is_the_same_file, source_facts, unread, wait_until_listed,
+};
 use targets::{Tables, groups_and_outputs, tables, targets};
 pub(super) use targets::{ToCapture, output, prepare_targets, targets_of};
 
@@ -193,7 +195,9 @@ pub(super) async fn attempt<B: Backend>(
             server_uuid: facts.server_uuid.clone(),
             fence: Some((fence.file.to_string(), fence.offset)),
         });
-        (resume(&state.stream, &mut recovered).passed, source)
+        let begin = resume(&state.stream, &mut recovered).passed;
+        is_the_same_file(config, &connect, &begin).await?;
+        (begin, source)
     };
     let stream = Coordinate::boundary(begin.clone());
 

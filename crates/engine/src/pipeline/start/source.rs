@@ -315,3 +315,24 @@ fn is_the_same_log(
     }
     Ok(())
 }
+
+/// A RESET uses names again: the file at which the stream begins must be the one that was read before.
+pub(super) async fn is_the_same_file(
+    config: &Config,
+    connect: &ConnectOptions,
+    begin: &Passed,
+) -> Result<(), RunError> {
+    let Some((place, before)) = begin.place().and_then(|place| Some((place, place.created?))) else { return Ok(()) };
+    let file = &place.position.file;
+    let created = crate::stream::file_created(connect, config.source.server_id, file)
+        .await
+        .map_err(|e| RunError::away(format!("the source's {file} cannot be read: {e}")).because(e))?;
+    if created == before {
+        return Ok(());
+    }
+    Err(RunError::stopped(format!(
+        "the source's {file} is another file than before (written since {created}, not {before}, in seconds of Unix time): the \
+         source's log was reset, or this is another server. Begin again with a new state directory and on_existing = \
+         \"truncate\""
+    )))
+}
