@@ -46,7 +46,7 @@ pub(crate) fn scope(head: &Head) -> (String, String) {
 
 /// The operation a request asks for.
 pub(crate) fn operation(head: &Head) -> Option<Op> {
-    match head.path.rsplit('/').next()? {
+    match head.path.trim_end_matches('/').rsplit('/').next()? {
         "_stream_load" => Some(Op::Load),
         "_stream_load_2pc" if head.header("txn_operation") == Some("abort") => Some(Op::Abort),
         "_stream_load_2pc" => Some(Op::Commit),

@@ -38,10 +38,10 @@ impl Head {
         })
     }
 
-    /// Path segments, percent-decoded.
+    /// Path segments, percent-decoded. A slash at the end is none.
     pub(crate) fn segments(&self) -> Vec<String> {
-        self.path
-            .split('/')
+        let path = self.path.strip_suffix('/').unwrap_or(&self.path);
+        path.split('/')
             .skip(1)
             .map(|s| percent_encoding::percent_decode_str(s).decode_utf8_lossy().into_owned())
             .collect()
@@ -321,6 +321,7 @@ mod tests {
             parse_head("PUT /api/d%2e/t/_stream_load?x=1%20&y HTTP/1.1\r\nLabel: a:b\r\nExpect:100-continue").unwrap();
         assert_eq!(head.segments(), ["api", "d.", "t", "_stream_load"]);
         assert_eq!(head.param("x").as_deref(), Some("1 "));
+        assert_eq!(parse_head("GET /a/b/ HTTP/1.1").unwrap().segments(), ["a", "b"]);
         assert_eq!(head.header("label"), Some("a:b"));
         assert!(head.expects_continue() && !head.wants_close());
         for bad in

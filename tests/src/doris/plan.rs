@@ -193,7 +193,7 @@ pub(crate) fn plan(head: &Head, format: Format, schema: &Schema, reject_unknown:
             return refuse("NOT_IMPLEMENTED_ERROR", format!("the simulator does not do header {name}"));
         }
     }
-    for name in ["compress_type", "unique_key_update_mode", "fuzzy_parse"] {
+    for name in ["compress_type", "unique_key_update_mode"] {
         if head.header(name).is_some_and(|v| !v.is_empty() && !v.eq_ignore_ascii_case("false")) {
             return refuse("NOT_IMPLEMENTED_ERROR", format!("the simulator does not do header {name}"));
         }
