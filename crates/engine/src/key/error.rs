@@ -40,10 +40,14 @@ impl fmt::Display for UnsupportedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (table, column, reason) = &*self.0;
         match column {
-            Some(column) => write!(f, "{table}: key column {column} {reason}")?,
-            None => write!(f, "{table} {reason}")?,
+            Some(column) => write!(f, "{table}: key column {column} {reason}: give the table another primary key")?,
+            None => write!(
+                f,
+                "{table} {reason}: add one (MySQL 8.0.30 and later adds an invisible one to every new table with \
+                 sql_generate_invisible_primary_key = ON)"
+            )?,
         }
-        f.write_str(": give the table another primary key, or exclude it with \"!")?;
+        f.write_str(", or exclude it with \"!")?;
         write!(f, "{table}\" in source.tables")
     }
 }
