@@ -247,8 +247,9 @@ fn summary(report: &Report) -> String {
         if rules.is_empty() { "none".to_owned() } else { rules.join(", ") }
     };
     format!(
-        "done: {} snapshot row(s) in {} chunk(s); {} change(s) in = {} emitted + dropped ({}); {} row(s) sent, {} replaced \
+        "done, {}: {} snapshot row(s) in {} chunk(s); {} change(s) in = {} emitted + dropped ({}); {} row(s) sent, {} replaced \
          within a load; {} load(s) in {} epoch(s); events skipped: {}; of other tables: {}",
+        report.guarantee,
         report.snapshot_rows,
         report.chunks,
         report.changes_in,

@@ -162,7 +162,10 @@ fn each_mistake_is_named_with_its_key_and_the_way_out() {
             change("\"exactly-once\"", "\"label\"\ngroup_commit = \"sync\""),
             &["sink.group_commit: loads without labels are not loaded once"],
         ),
-        (change("\"exact\"", "\"skip\""), &["snapshot.backfill: \"skip\" is not built yet"]),
+        (
+            change("\"exact\"", "\"skip\""),
+            &["snapshot.backfill: \"skip\" brings some changes twice, and route[0].mode = \"append\" keeps both"],
+        ),
         (
             change("\"doris\"", "\"jsonl\""),
             &["sink.fe: belongs to sink.type = \"doris\"", "sink.mode: belongs", "route: routes belong"],

@@ -55,6 +55,7 @@ pub(super) struct Snapshot {
     pub(super) chunk_rows: Option<i64>,
     pub(super) rows_per_second: Option<i64>,
     pub(super) backfill: Option<Backfill>,
+    pub(super) allow_duplicates: Option<bool>,
 }
 
 pub(super) enum Sink {
@@ -203,10 +204,8 @@ fn snapshot(mut s: Section, r: &mut Reading<'_>) -> Snapshot {
         chunk_rows: s.integer(r, "chunk_rows", 1, 1_000_000),
         rows_per_second: s.integer(r, "rows_per_second", 0, i64::from(u32::MAX)),
         backfill: s.choice(r, "backfill", &[("exact", Backfill::Exact), ("skip", Backfill::Skip)]),
+        allow_duplicates: s.boolean(r, "allow_duplicates"),
     };
-    if snapshot.backfill == Some(Backfill::Skip) {
-        r.problems.push(s.key("backfill"), "\"skip\" is not built yet; use \"exact\"");
-    }
     s.finish(r);
     snapshot
 }

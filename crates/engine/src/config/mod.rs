@@ -132,6 +132,8 @@ pub struct Snapshot {
     pub rows_per_second: u64,
     /// How chunks are made consistent.
     pub backfill: Backfill,
+    /// With [`Backfill::Skip`]: append targets may hold a change twice.
+    pub allow_duplicates: bool,
 }
 
 /// `snapshot.mode`.
@@ -309,6 +311,18 @@ pub enum OnPoison {
 }
 
 impl Config {
+    /// What the targets can rely on: `exactly-once`, or `at-least-once`.
+    #[must_use]
+    pub fn guarantee(&self) -> &'static str {
+        let repeats = matches!(&self.sink, Sink::Doris(doris) if doris.delivery == Delivery::AtLeastOnce);
+        if repeats || self.skips_backfill() { "at-least-once" } else { "exactly-once" }
+    }
+
+    /// Whether chunks enter without waiting for the stream.
+    pub(crate) fn skips_backfill(&self) -> bool {
+        self.snapshot.backfill == Backfill::Skip && self.snapshot.mode != SnapshotMode::Never
+    }
+
     /// Reads and checks `file`, with variables from the process environment.
     ///
     /// # Errors

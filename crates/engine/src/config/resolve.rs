@@ -31,6 +31,7 @@ pub(super) fn resolve(path: &Path, typed: Typed, mut problems: Problems) -> Resu
         chunk_rows: typed.snapshot.chunk_rows.and_then(|n| u64::try_from(n).ok()).unwrap_or(16_384),
         rows_per_second: typed.snapshot.rows_per_second.and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
         backfill: typed.snapshot.backfill.unwrap_or(Backfill::Exact),
+        allow_duplicates: typed.snapshot.allow_duplicates.unwrap_or(false),
     };
     let source = source(p, typed.source, &name, snapshot.mode);
     if matches!(typed.sink, file::Sink::Jsonl(_)) && typed.any_route {
@@ -44,8 +45,31 @@ pub(super) fn resolve(path: &Path, typed: Typed, mut problems: Problems) -> Resu
             );
         }
     }
+    let is_jsonl = matches!(typed.sink, file::Sink::Jsonl(_));
     let allows = matches!(&typed.sink, file::Sink::Doris(doris) if doris.allow_duplicates == Some(true));
     let (sink, default_mode) = sink(p, typed.sink, memory);
+    if snapshot.backfill == Backfill::Skip && snapshot.mode != SnapshotMode::Never && !snapshot.allow_duplicates {
+        let append = |mode: Option<TableMode>| mode == Some(TableMode::Append);
+        let place = if is_jsonl {
+            Some("the jsonl sink".to_owned())
+        } else if append(Some(default_mode)) {
+            Some("sink.mode = \"append\"".to_owned())
+        } else if let Some(i) = typed.routes.iter().position(|route| append(route.mode)) {
+            Some(format!("route[{i}].mode = \"append\""))
+        } else {
+            let i = typed.tables.iter().position(|rule| append(rule.mode));
+            i.map(|i| format!("table[{i}].mode = \"append\""))
+        };
+        if let Some(place) = place {
+            p.push(
+                "snapshot.backfill",
+                format!(
+                    "\"skip\" brings some changes twice, and {place} keeps both: use \"exact\", or set \
+                     snapshot.allow_duplicates = true"
+                ),
+            );
+        }
+    }
     let appends = default_mode == TableMode::Append || typed.routes.iter().any(|r| r.mode == Some(TableMode::Append));
     if matches!(&sink, Some(Sink::Doris(doris)) if doris.delivery == Delivery::AtLeastOnce) && appends && !allows {
         p.push(

@@ -108,6 +108,7 @@ pub async fn run(config: &Config, options: &RunOptions) -> Result<Report, RunErr
     let mut session = Session::new(Control::open(&config.state_dir), snapshot.rows_per_second, snapshot.workers);
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(30));
     let mut carried = start::Carried::new(&config.source);
+    carried.total.guarantee = config.guarantee();
     // The transaction that cannot be followed, and why.
     let mut barrier: Option<(TxnId, RunError)> = None;
     loop {

@@ -47,6 +47,8 @@ impl Quarantined {
 /// Counters of one run. Row changes in = emitted + dropped by each named rule.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
+    /// What the configuration promises: `exactly-once`, or `at-least-once`.
+    pub guarantee: &'static str,
     /// Row changes of captured tables that the stream carried (a key change counts twice: d and c).
     pub changes_in: u64,
     /// Of these, how many went to the sink (once, whatever the number of targets).

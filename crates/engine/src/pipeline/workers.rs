@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::hooks::{Broken, Hooks, Point, Subject};
+use crate::config::Backfill;
 use crate::delivery::Passed;
 use crate::key::KeyCodec;
 use crate::merge::{Broken as Rule, ChunkId, Covered, Key, KeyRange, Rules, TableId};
@@ -61,7 +62,15 @@ pub(super) enum Job {
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// A chunk's rows with their watermarks.
-    Chunk { chunk: ChunkId, lw: Passed, rows: Vec<(Key, Row)>, bytes: usize, covered: Covered, hw: Position },
+    Chunk {
+        chunk: ChunkId,
+        lw: Passed,
+        rows: Vec<(Key, Row)>,
+        bytes: usize,
+        covered: Covered,
+        /// `None`: the chunk waits for none.
+        hw: Option<Position>,
+    },
     /// Keys to cut at.
     Cut { id: TableId, keys: Vec<Key> },
     /// It failed; a chunk is to be given up.
@@ -132,6 +141,7 @@ pub(super) struct Workers {
     connect: ConnectOptions,
     server_uuid: String,
     fence: Fence,
+    backfill: Backfill,
     hooks: Hooks,
     rules: Rules,
 }
@@ -148,7 +158,7 @@ impl Workers {
         count: usize,
         connect: &ConnectOptions,
         server_uuid: &str,
-        fence: Fence,
+        (fence, backfill): (Fence, Backfill),
         hooks: &Hooks,
         rules: Rules,
     ) -> Self {
@@ -162,6 +172,7 @@ impl Workers {
             connect: connect.clone(),
             server_uuid: server_uuid.to_owned(),
             fence,
+            backfill,
             hooks: hooks.clone(),
             rules,
         };
@@ -185,6 +196,7 @@ impl Workers {
                     connect: self.connect.clone(),
                     server_uuid: self.server_uuid.clone(),
                     fence: self.fence,
+                    backfill: self.backfill,
                     connection: None,
                     hooks: self.hooks.clone(),
                     rules: self.rules,
@@ -242,6 +254,7 @@ struct Reader {
     server_uuid: String,
     fence: Fence,
     connection: Option<Connection>,
+    backfill: Backfill,
     hooks: Hooks,
     rules: Rules,
 }
@@ -322,6 +335,14 @@ impl Reader {
                 };
                 let here = here(read.rows.len(), read.bytes);
                 hooks.at(Point::AfterSelect, here).await?;
+                if self.backfill == Backfill::Skip {
+                    if !read.abandon_connection {
+                        self.fence.leave(&mut connection).await.map_err(Failure::Read)?;
+                        self.connection = Some(connection);
+                    }
+                    let ChunkRows { rows, covered, bytes, .. } = read;
+                    return Ok(Outcome::Chunk { chunk, lw, rows, bytes, covered, hw: None });
+                }
                 if read.abandon_connection {
                     // Cut by bytes in the middle of the result: the rest is not worth reading.
                     connection = self.connection().await?;
@@ -337,7 +358,7 @@ impl Reader {
                 hooks.at(Point::AfterHighWatermark, here).await?;
                 self.connection = Some(connection);
                 let ChunkRows { rows, covered, bytes, .. } = read;
-                Ok(Outcome::Chunk { chunk, lw, rows, bytes, covered, hw })
+                Ok(Outcome::Chunk { chunk, lw, rows, bytes, covered, hw: Some(hw) })
             }
             Job::Cut { id, access, range, pieces } => {
                 let keys = cut_points(&mut connection, &access, range, pieces).await?;

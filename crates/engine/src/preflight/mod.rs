@@ -112,6 +112,13 @@ pub async fn check(config: &Config) -> Result<Checked, Refused> {
         Sink::Doris(doris) => sink::doris(config, doris, catalog.as_ref(), &plans, &mut found).await,
         Sink::Jsonl(jsonl) => sink::jsonl(jsonl, &mut found),
     }
+    if config.skips_backfill() {
+        found.warnings.push(format!(
+            "snapshot.backfill = \"skip\" delivers {}, not exactly once: while a table is read, and until the stream has passed \
+             what its chunks saw, a change may come again and a row go back and forth; upsert tables end right",
+            config.guarantee()
+        ));
+    }
     if let Some(catalog) = &catalog {
         images(config, catalog, &plans, &mut found);
     }
@@ -302,6 +309,13 @@ fn images(config: &Config, catalog: &Catalog, plans: &[Plan], found: &mut Findin
     let change = "SET PERSIST binlog_row_image = 'FULL' (SET GLOBAL on servers before 8.0), and reconnect the clients that \
                   write, as their sessions keep the old value";
     let whole = |plan: &&Plan| matches!(config.sink, Sink::Jsonl(_)) || plan.target.mode == TableMode::Append;
+    if config.skips_backfill() {
+        found.problems.push(format!(
+            "binlog_row_image = '{image}' on the source, but with snapshot.backfill = \"skip\", where a change may come again when its \
+             row is gone, rows must be logged whole: {change}"
+        ));
+        return;
+    }
     let Some(table) = plans.iter().find(whole).and_then(|plan| catalog.tables.get(plan.table)) else {
         found.warnings.push(format!(
             "binlog_row_image = '{image}' on the source: updates are sent as loads of the columns that they show, one for each \

@@ -90,6 +90,14 @@ impl Fence {
         }
     }
 
+    /// Ends the chunk's transaction, if it had one, where no HW is wanted.
+    ///
+    /// # Errors
+    /// The connection breaks.
+    pub async fn leave(&self, connection: &mut Connection) -> Result<(), ReadError> {
+        if self.dialect == Dialect::ConsistentSnapshot { run(connection, "COMMIT").await } else { Ok(()) }
+    }
+
     /// HW, after the SELECT: above everything that it could have seen. Ends the chunk's transaction, if it had one.
     ///
     /// # Errors

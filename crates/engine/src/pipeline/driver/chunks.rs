@@ -49,7 +49,13 @@ impl<B: Backend> Driver<'_, B> {
                 }
                 self.loop_state.chunk_backoff.reset();
                 let rows = rows.into_iter().map(|(key, row)| (key, HeldRow::Select(row))).collect();
-                if !self.core.merge.fence(chunk, lw) || !self.core.merge.read(chunk, rows, covered, hw) {
+                let merge = &mut self.core.merge;
+                let taken = merge.fence(chunk, lw)
+                    && match hw {
+                        Some(hw) => merge.read(chunk, rows, covered, hw),
+                        None => merge.read_at_once(chunk, rows, covered),
+                    };
+                if !taken {
                     self.give_up(chunk);
                     return Ok(());
                 }

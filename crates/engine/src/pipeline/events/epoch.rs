@@ -191,6 +191,8 @@ impl Core {
         if !self.delivery.may_close() || self.is_inside() {
             return Ok(false);
         }
+        self.merge.settle();
+        self.refresh_groups();
         let next = Coordinate::boundary(self.merge.judged().clone());
         let dirty = self.outputs.targets.iter().any(|t| t.dirty && !t.held);
         if !dirty && !self.outputs.emitted && !self.delivery.has_loads() && next == self.closed_at {

@@ -250,7 +250,9 @@ impl Core {
 
     fn refresh_groups(&mut self) {
         for group in self.tables.iter_mut().flat_map(|t| &mut t.groups) {
-            group.plain = self.merge.is_live(group.id) && self.merge.ahead(group.id).is_none();
+            group.plain = self.merge.is_live(group.id)
+                && self.merge.ahead(group.id).is_none()
+                && !self.merge.has_watermarks(group.id);
         }
     }
 
