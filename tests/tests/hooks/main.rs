@@ -3,6 +3,7 @@
 
 mod crashes;
 mod disturb;
+mod memory;
 mod races;
 mod script;
 mod weights;

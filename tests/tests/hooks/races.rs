@@ -18,7 +18,7 @@ const MIDDLE: i32 = 10_000;
 
 /// What the stream does while a chunk is halted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stream {
+pub(crate) enum Stream {
     /// The changes are judged before the chunk goes on.
     Runs,
     /// They are judged after the driver has the chunk's rows.
@@ -53,7 +53,7 @@ const PLACES: [(Point, Stream); 23] = [
 ];
 
 /// A table whose keys go up to 20,000, of which two readers see two ranges; the upper one stays Unread.
-fn rig(server: &Server, database: &str, rows: i32) -> Rig {
+pub(crate) fn rig(server: &Server, database: &str, rows: i32) -> Rig {
     server.sql(&format!(
         "CREATE DATABASE {database}; CREATE TABLE {database}.t (id INT PRIMARY KEY, v INT NOT NULL);
          SET cte_max_recursion_depth = 2000;
@@ -67,7 +67,7 @@ fn rig(server: &Server, database: &str, rows: i32) -> Rig {
     rig
 }
 
-fn start(rig: &Rig, options: RunOptions) -> Run {
+pub(crate) fn start(rig: &Rig, options: RunOptions) -> Run {
     let run = Run::with(rig, options);
     run.script.close_ranges(|range| range.lo.as_ref().is_some_and(|lo| number(lo) >= MIDDLE));
     // Something must be Done before anything is changed; then one chunk at a time.
@@ -93,7 +93,7 @@ fn gate(script: &Script, point: Point) -> GateId {
 }
 
 /// Halts the run at a place, changes rows all around the chunk, and lets it go on.
-fn race(run: &Run, server: &Server, table: &str, (point, stream): (Point, Stream), round: i32) {
+pub(crate) fn race(run: &Run, server: &Server, table: &str, (point, stream): (Point, Stream), round: i32) {
     let script = &run.script;
     let mut session = server.session().unwrap();
     let at = gate(script, point);

@@ -42,6 +42,7 @@ impl Seen {
     }
 }
 
+type Each = Box<dyn FnMut(&Seen) + Send>;
 type Which<T> = Box<dyn Fn(&T) -> bool + Send>;
 
 struct Gate {
@@ -54,7 +55,7 @@ struct Gate {
 #[derive(Default)]
 struct State {
     gates: Vec<Gate>,
-    /// Chunks at `AfterHighWatermark`.
+    /// Chunks whose rows are here.
     chunks: Vec<Seen>,
     position: Option<Position>,
     closed: Option<Which<KeyRange>>,
@@ -62,6 +63,7 @@ struct State {
     begun: usize,
     most: Option<usize>,
     ended: Option<String>,
+    each: Option<Each>,
 }
 
 /// A gate of a [`Script`].
@@ -123,6 +125,11 @@ impl Script {
         }
     }
 
+    /// Does something at every place, and the run waits for it. It must not ask the script.
+    pub(crate) fn at_each(&self, each: impl FnMut(&Seen) + Send + 'static) {
+        self.state().each = Some(Box::new(each));
+    }
+
     /// At most `chunks` more are begun (one more by another reader, if that has its range already).
     pub(crate) fn read_at_most(&self, chunks: usize) {
         let mut state = self.state();
@@ -181,8 +188,11 @@ impl Hook for Script {
         }
         let seen = Seen::of(&place);
         state.begun += usize::from(place.point == Point::BeforeLowWatermark);
-        if place.point == Point::AfterHighWatermark {
+        if place.point == Point::AfterSelect {
             state.chunks.push(seen.clone());
+        }
+        if let Some(each) = &mut state.each {
+            each(&seen);
         }
         let mut gates = state.gates.iter_mut().enumerate();
         let gate = gates.find(|(_, gate)| gate.reached.is_none() && (gate.which)(&seen)).map(|(at, gate)| {

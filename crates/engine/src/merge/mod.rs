@@ -326,7 +326,8 @@ impl<R> Merge<R> {
 
     /// Marks `range` Reading and takes D. `None` when it may not be opened now or is not wholly Unread.
     pub fn open(&mut self, table: TableId, range: KeyRange) -> Option<Opening> {
-        if !self.may_open(table) || !self.unread(table).contains(&range) {
+        let unread = self.ranges(table).is_some_and(|ranges| ranges.is_one(&range, &RangeState::Unread));
+        if !self.may_open(table) || !unread {
             return None;
         }
         let chunk = ChunkId(self.next_chunk);

@@ -115,6 +115,14 @@ impl RangeSet {
         self.ranges.get(self.index(key)).map_or(UNREAD, |r| &r.state)
     }
 
+    /// Whether `range` is just one of them, in this state.
+    #[must_use]
+    pub fn is_one(&self, range: &KeyRange, state: &RangeState) -> bool {
+        let at = range.hi.as_deref().map_or_else(|| self.ranges.len().saturating_sub(1), |hi| self.index(hi));
+        let below = at.checked_sub(1).and_then(|below| self.ranges.get(below)).and_then(|r| r.hi.as_ref());
+        below == range.lo.as_ref() && self.ranges.get(at).is_some_and(|r| r.hi == range.hi && r.state == *state)
+    }
+
     /// All ranges with their bounds.
     pub fn iter(&self) -> impl Iterator<Item = (KeyRange, &RangeState)> {
         let mut lo: Option<Key> = None;
@@ -254,6 +262,11 @@ mod tests {
         let mut set = RangeSet::whole(RangeState::Unread);
         set.cut(&k(7));
         set.cut(&k(7));
+        for (lo, hi, is) in [(None, Some(7), true), (Some(7), None, true), (None, None, false), (Some(6), None, false)]
+        {
+            assert_eq!(set.is_one(&range(lo, hi), &RangeState::Unread), is, "{lo:?} {hi:?}");
+        }
+        assert!(!set.is_one(&range(None, Some(7)), &RangeState::Done(None)));
         assert_eq!(set.matching(|s| *s == RangeState::Unread), [range(None, Some(7)), range(Some(7), None)]);
         set.assign(&range(None, Some(7)), RangeState::Reading(ChunkId(1)));
         set.release(ChunkId(1), &RangeState::Unread);

@@ -284,3 +284,49 @@ fn a_table_that_is_read_again_goes_on_being_emitted_and_is_read_from_the_start()
         assert!(m.is_live(T) && !m.keeps_emitting(T));
     }
 }
+
+#[test]
+#[allow(clippy::arithmetic_side_effects, reason = "an overflow in a test is a failure")]
+fn the_state_of_a_table_stays_small_however_many_chunks_were_walked() {
+    // Eight readers walk a table of a million chunks of one key each, in random order; where one comes to the end of its range,
+    // it takes half of what another one still has before it.
+    const KEYS: u32 = 1_000_000;
+    const READERS: usize = 8;
+    let bound = |key: u32| Key::from(key.to_be_bytes());
+    let number = |key: &Key| u32::from_be_bytes(key.order().try_into().unwrap());
+    let mut m: Merge<()> = Merge::new(set([1]), None, Rules::default());
+    m.add_table(T, &[], false, None);
+    m.advance(at(4));
+    let mut rng = fastrand::Rng::with_seed(1);
+    let (mut chunks, mut most, mut longest) = (0_u32, 0, 0);
+    loop {
+        let unread = m.unread(T);
+        if unread.is_empty() {
+            break;
+        }
+        if unread.len() < READERS {
+            let widest = unread.iter().map(|r| (r.lo.as_ref().map_or(0, number), r.hi.as_ref().map_or(KEYS, number)));
+            let (lo, hi) = widest.max_by_key(|(lo, hi)| hi - lo).unwrap();
+            m.cut(T, &bound(lo.midpoint(hi)));
+        }
+        // The same reader many times, then another one: who comes when makes no difference to the state.
+        let range = rng.choice(m.unread(T)).unwrap();
+        let first = range.lo.as_ref().map_or(0, number);
+        let hi = range.hi.as_ref().map_or(KEYS, number);
+        for lo in first..first + rng.u32(1..64) {
+            let rest = KeyRange { lo: (lo > 0).then(|| bound(lo)), hi: range.hi.clone() };
+            let Some(opening) = m.open(T, rest) else { break };
+            let covered = if lo + 1 < hi { Covered::UpTo(bound(lo + 1)) } else { Covered::ToEnd };
+            assert!(m.fence(opening.chunk, set([1])) && m.read(opening.chunk, Vec::new(), covered, at(4)));
+            assert!(m.entry().is_some());
+            chunks += 1;
+        }
+        most = most.max(m.ranges(T).unwrap().len());
+        if chunks % 256 < 64 {
+            longest = longest.max(serde_json::to_string(&m.checkpoint(T)).unwrap().len());
+        }
+    }
+    assert!(m.is_live(T) && chunks >= KEYS, "{chunks}");
+    assert!(most <= 2 * READERS + 1 && (100..1000).contains(&longest), "{most} ranges, {longest} bytes");
+    assert_eq!(m.durable_ranges(T), [KeyRange::default()]);
+}
