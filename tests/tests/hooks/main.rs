@@ -6,4 +6,5 @@ mod disturb;
 mod memory;
 mod races;
 mod script;
+mod skip;
 mod weights;
