@@ -33,8 +33,12 @@ pub(crate) struct SendError {
 impl SendError {
     /// Whether the other side answers, but not in HTTP.
     pub(crate) fn is_other_protocol(&self) -> bool {
-        // A server that speaks first, as a MySQL port does, may be heard before the request is out: hyper has no name for that.
-        let early = |error: &hyper::Error| error.to_string().contains("unexpected message");
+        // A server that speaks first, as a MySQL port does, may be heard before the request is out: hyper has no name for that,
+        // and says it as such or as why the request was cancelled.
+        let early = |error: &hyper::Error| {
+            let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            [error.to_string(), cause].iter().any(|text| text.contains("unexpected message"))
+        };
         self.source.downcast_ref::<hyper::Error>().is_some_and(|error| error.is_parse() || early(error))
     }
 
