@@ -358,6 +358,8 @@ impl Server {
         let on_off = |on: bool| if on { "ON" } else { "OFF" };
         flag("datadir", &self.data_dir().display());
         flag("socket", &self.socket().display());
+        // A server that starts removes what others left in their common folder, also what another one uses.
+        flag("tmpdir", &self.dir.path().display());
         flag("pid-file", &self.dir.path().join("pid").display());
         flag("port", &self.port());
         flag("bind-address", &"127.0.0.1");

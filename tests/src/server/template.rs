@@ -167,6 +167,9 @@ fn run_to_end(command: &Command, dir: &Path, input: Option<&Path>, what: &str) -
 fn base_command(installation: &Installation, data: &Path) -> Command {
     let mut command = installation.server_command();
     command.arg(format!("--datadir={}", data.display()));
+    if let Some(folder) = data.parent() {
+        command.arg(format!("--tmpdir={}", folder.display()));
+    }
     // Small files make small copies; they grow as needed.
     command.arg("--innodb-buffer-pool-size=32M");
     command.args(super::redo_flags(installation.flavor(), 8));
