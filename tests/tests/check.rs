@@ -140,7 +140,10 @@ fn settings_that_will_not_do_are_named_all_at_once() {
     );
     server.stop().unwrap();
     server.start_with(&["--skip-log-bin"]).unwrap();
-    refused(&check(&jsonl(&server.url("repl"), "\"d.t\"")), &["log_bin = OFF"]);
+    refused(
+        &check(&jsonl(&server.url("repl"), "\"d.t\"")),
+        &["log_bin = OFF", "SET PERSIST binlog_row_image = 'FULL'"],
+    );
 }
 
 /// What works and may surprise: each is a warning of its own. A replica that logs nothing of its source is refused.
