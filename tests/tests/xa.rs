@@ -177,6 +177,7 @@ fn what_was_prepared_before_the_start_is_waited_for() {
     engine.wait_for_log("that it waits", PATIENCE / 4, |log| log.contains("were prepared before this pipeline began"));
     server.sql("XA ROLLBACK 'xa3-back'; XA ROLLBACK 'xa3-no'");
     engine.wait_for_log("the snapshot", PATIENCE / 4, |log| log.contains("every table is live"));
+    wait_for(&mut engine, "its rows", || value(&rig, "xa3", "3").is_some());
     assert_eq!(value(&rig, "xa3", "3").as_deref(), Some("3"));
     server.sql("XA COMMIT 'xa3-later'");
     wait_for(&mut engine, "the row", || value(&rig, "xa3", "3").as_deref() == Some("300"));
