@@ -1,10 +1,9 @@
 //! The order of one epoch's steps, and of two epochs beside each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     CommitPermit, Coordinate, EpochRecord, LoadEnd, LoadId, LoadRecord, TableMode, TargetChange, TargetNo, TargetState,
-    XaChange,
 };
 use crate::merge::{Broken, Rules};
 
@@ -28,8 +27,8 @@ pub struct Sealed {
 pub struct Extra {
     /// See [`EpochRecord::output_bytes`].
     pub output_bytes: Option<u64>,
-    /// See [`EpochRecord::xa`].
-    pub xa: XaChange,
+    /// See [`EpochRecord::prepared`].
+    pub prepared: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -270,7 +269,7 @@ impl Delivery {
                     targets: closed.targets.clone(),
                     loads,
                     output_bytes: closed.extra.output_bytes,
-                    xa: closed.extra.xa.clone(),
+                    prepared: closed.extra.prepared.clone(),
                 };
                 self.enter(Phase::Writing);
                 Step::Write(Box::new(record))

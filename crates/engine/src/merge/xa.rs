@@ -275,9 +275,10 @@ impl XaBook {
         self.list = List::None;
     }
 
-    /// The transactions that are prepared and undecided.
-    pub fn undecided(&self) -> impl Iterator<Item = &Xid> {
-        self.undecided.keys()
+    /// How many transactions are undecided.
+    #[must_use]
+    pub fn undecided(&self) -> usize {
+        self.undecided.len()
     }
 
     /// What a checkpoint at `judged` keeps.

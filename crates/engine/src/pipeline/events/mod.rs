@@ -7,20 +7,18 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod transaction;
-mod xa;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use millstream_binlog::event::{
-    Event, EventBody, Inflater, MariaGtidEvent, PayloadEvents, PayloadPlace, PayloadReader, TransactionPayload,
+    Event, EventBody, Inflater, PayloadEvents, PayloadPlace, PayloadReader, TransactionPayload,
 };
 use millstream_binlog::{EventDecoder, Position, PositionTracker, SharedRow, TableSchema};
 use rustc_hash::FxHashMap;
 
-use transaction::Names;
-pub(super) use xa::Xa;
+use transaction::{Names, xid_text};
 
 use super::error::RunError;
 use super::output::Outputs;
@@ -29,7 +27,7 @@ use super::weights::Weights;
 use super::workers::Access;
 use crate::config::NameCase;
 use crate::delivery::{Coordinate, Delivery, SourceKind, TxnId};
-use crate::merge::{Merge, TableId, Xid};
+use crate::merge::{Merge, TableId};
 use crate::schema::default::ColumnDefault;
 
 /// Table maps that are kept at most.
@@ -100,8 +98,8 @@ struct Transaction {
     ts_micros: Option<u64>,
     /// A BEGIN came: it ends by XID, COMMIT, ROLLBACK or XA PREPARE, not with its first statement.
     begun: bool,
-    /// It was judged before a restart, and comes again for the sake of what it says of XA.
-    known: bool,
+    /// An XA transaction's xid, from XA START or XA PREPARE.
+    captured_rows: bool,
 }
 
 /// The server's own limit of an event's bytes.
@@ -143,8 +141,10 @@ pub(super) struct Core {
     ordinals: Vec<u32>,
     /// After a lost connection: the transaction that was open, and how many changes of each table were judged.
     again: Option<(TxnId, Vec<u32>)>,
-    /// Prepared XA transactions, and their rows.
-    pub(super) xa: Xa,
+    /// XA transactions prepared with no captured row.
+    prepared: BTreeSet<String>,
+    /// The same at the last closed epoch.
+    closed_prepared: BTreeSet<String>,
     /// Where the stream stood at the last closed epoch.
     pub(super) closed_at: Coordinate,
     late: BTreeSet<(String, String)>,
@@ -178,7 +178,7 @@ impl Core {
         merge: Merge<HeldRow>,
         delivery: Delivery,
         outputs: Outputs,
-        xa: Xa,
+        prepared: BTreeSet<String>,
         closed_at: Coordinate,
         wanted: Box<dyn Wanted>,
         case: NameCase,
@@ -211,7 +211,8 @@ impl Core {
             transaction: None,
             ordinals,
             again: None,
-            xa,
+            closed_prepared: prepared.clone(),
+            prepared,
             closed_at,
             late: BTreeSet::new(),
             asleep,
@@ -266,11 +267,6 @@ impl Core {
         self.paused = None;
         self.unweighed = None;
         self.weights.forget_wanted();
-        self.xa.connection_lost();
-        if self.transaction.as_ref().is_some_and(|t| t.known) {
-            // Nothing of it is judged.
-            self.transaction = None;
-        }
         if let Some(t) = self.transaction.take() {
             let mut judged = core::mem::take(&mut self.ordinals);
             if let Some((lost, before)) = &self.again
@@ -291,7 +287,6 @@ impl Core {
     pub(super) fn step_back(&mut self) -> bool {
         if self.again.is_none() && self.ordinals.iter().all(|n| *n == 0) {
             self.transaction = None;
-            self.xa.drop_open();
         }
         !self.is_inside()
     }
@@ -307,7 +302,7 @@ impl Core {
         self.at.follow(&event);
         if let EventBody::TransactionPayload(payload) = event.body {
             self.payload_events(raw, &payload, None)?;
-        } else if !self.keep(raw, &event, false)? {
+        } else {
             self.opened(event)?;
             self.hold_unweighed(raw, false);
         }
@@ -340,17 +335,12 @@ impl Core {
 
     /// Whether an event waited, or a compressed transaction is read in part; [`Self::go_on`] comes before the next event.
     pub(super) const fn is_paused(&self) -> bool {
-        self.paused.is_some() || self.unweighed.is_some() || self.xa.is_replaying()
+        self.paused.is_some() || self.unweighed.is_some()
     }
 
     /// Whether an event waits for weights; nothing of the stream is judged before they are here.
     pub(super) const fn is_waiting(&self) -> bool {
         self.weights.is_waiting()
-    }
-
-    /// Whether the last event has to be gone on with before the next one.
-    const fn is_paused_by_event(&self) -> bool {
-        self.weights.is_waiting() || self.xa.is_replaying()
     }
 
     fn hold_unweighed(&mut self, raw: &Bytes, inner: bool) {
@@ -366,8 +356,6 @@ impl Core {
             let event = event.map_err(|e| self.broken(e))?;
             self.opened(event)?;
             self.hold_unweighed(&raw, inner);
-        } else if self.xa.is_replaying() {
-            self.replay()?;
         } else if let Some((raw, place)) = self.paused.take() {
             let event = self.decoder.decode_again(&raw).map_err(|e| self.broken(e))?;
             if let EventBody::TransactionPayload(payload) = event.body {
@@ -400,12 +388,9 @@ impl Core {
         for _ in 0..INNER_EVENTS_PER_TURN {
             let Some(raw) = inner.next_event().map_err(|e| self.broken(e))? else { return Ok(None) };
             let event = self.decoder.decode_inner(&raw).map_err(|e| self.broken(e))?;
-            if self.keep(&raw, &event, true)? {
-                continue;
-            }
             self.apply(&event)?;
             self.hold_unweighed(&raw, true);
-            if self.is_paused_by_event() || !self.outputs.uploads.is_empty() {
+            if self.is_waiting() || !self.outputs.uploads.is_empty() {
                 break;
             }
         }
@@ -443,10 +428,6 @@ impl Core {
 
     fn apply(&mut self, event: &Event<'_>) -> Result<(), RunError> {
         match event.body {
-            EventBody::Rows(_) if self.transaction.as_ref().is_some_and(|t| t.known) => {
-                self.report.skip("judged_before");
-                Ok(())
-            }
             EventBody::Rows(ref rows) => self.rows(rows),
             EventBody::TableMap(ref map) => self.table_map(map),
             EventBody::Gtid(ref gtid) => {
@@ -470,12 +451,9 @@ impl Core {
                     // No BEGIN follows.
                     open.begun = !gtid.is_standalone();
                 }
-                if gtid.flags & MariaGtidEvent::PREPARED_XA != 0 {
-                    self.xa.start();
-                }
                 Ok(())
             }
-            EventBody::Xid(_) => self.end(),
+            EventBody::Xid(_) => self.commit(),
             EventBody::Query(ref query) => {
                 // Servers that log no GTID, not even an anonymous one: a statement begins its transaction.
                 if self.transaction.is_none() && self.merge.judged().kind() == SourceKind::Position {
@@ -491,11 +469,7 @@ impl Core {
                 )))
             }
             EventBody::XaPrepare(ref xa) => {
-                if xa.one_phase {
-                    return self.end();
-                }
-                let xid = Xid::new(i64::from(xa.xid.format_id), xa.xid.gtrid, xa.xid.bqual);
-                self.xa_prepare(xid, u64::from(event.header.timestamp))
+                self.xa_prepare(xa.one_phase, &xid_text(xa.xid.format_id, xa.xid.gtrid, xa.xid.bqual))
             }
             EventBody::Rotate(_) => {
                 self.maps.clear();
@@ -504,10 +478,7 @@ impl Core {
                 }
                 Ok(())
             }
-            EventBody::FormatDescription(ref fde) => {
-                self.checksums(fde.checksum);
-                self.file_begins(event.header.timestamp)
-            }
+            EventBody::FormatDescription(_) => self.file_begins(event.header.timestamp),
             EventBody::Heartbeat(_) | EventBody::PreviousGtids(_) | EventBody::GtidList(_) => Ok(()),
             EventBody::Stop => {
                 self.report.skip("stop");
