@@ -413,7 +413,6 @@ fn statements_that_cannot_be_followed_stop_the_run_after_what_came_before() {
         ("DROP TABLE DB.t", &["DROP TABLE"]),
         ("RENAME TABLE DB.t TO DB.s", &["RENAME TABLE"]),
         ("SET SESSION binlog_format = 'STATEMENT'; UPDATE DB.t SET v = v + 1", &["UPDATE"]),
-        ("XA START 'x'; UPDATE DB.t SET v = v + 1; XA END 'x'; XA PREPARE 'x'; XA COMMIT 'x'", &["XA PREPARE"]),
     ]
     .into_iter()
     .enumerate()
@@ -488,21 +487,6 @@ fn what_does_not_concern_captured_rows_is_counted_and_passed_over() {
     }
     assert_eq!((&report["changes_in"], &report["changes_emitted"]), (&1.into(), &1.into()), "{report}");
     rig.assert_exact(&server.endpoint(), "bi_skip", &["t"]);
-}
-
-#[test]
-fn a_prepared_transaction_at_the_start() {
-    let Some(server) = server::shared() else { return };
-    table(server, "bi_xa");
-    server.sql("CREATE USER bi_xa@'%' IDENTIFIED BY 'very-new'; GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT, XA_RECOVER_ADMIN ON *.* TO bi_xa@'%'");
-    let Some(mut rig) = Rig::simulated(server, &["bi_xa.*"]) else { return };
-    rig.source_url = format!("mysql://bi_xa:very-new@127.0.0.1:{}", server.port());
-    server.sql("XA START 'bi_xa'; UPDATE bi_xa.t SET v = 11 WHERE id = 1; XA END 'bi_xa'; XA PREPARE 'bi_xa'");
-    for _ in 0..2 {
-        says(&rig.run(), REFUSED, &["prepared XA transaction", "XA RECOVER", "commit or roll them back"]);
-    }
-    server.sql("XA COMMIT 'bi_xa'");
-    mended(&rig, server, "bi_xa", &["t"]);
 }
 
 #[test]

@@ -319,7 +319,8 @@ impl<B: Backend> Store<B> {
     /// [`StoreError::Superseded`] when the writer's era is not the stored one; otherwise [`StoreError`].
     pub fn write_record(&mut self, era: u32, record: &EpochRecord) -> Result<CommitPermit, StoreError> {
         self.own(era)?;
-        let mut batch = vec![encode(RECORD, record)?, encode(state::STREAM, &record.next)?];
+        let mut batch =
+            vec![encode(RECORD, record)?, encode(state::STREAM, &record.next)?, encode(state::XA, &record.xa.next)?];
         for change in &record.targets {
             batch.push(self.target_with(change.target, &change.next)?);
         }
@@ -413,7 +414,7 @@ mod tests {
                 more: false,
             }],
             output_bytes: None,
-            prepared: Default::default(),
+            xa: Default::default(),
         }
     }
 

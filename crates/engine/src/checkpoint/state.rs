@@ -4,7 +4,8 @@ use millstream_binlog::{Position, TableSchema};
 use serde::{Deserialize, Serialize};
 
 use super::{RECORD, StoreError, decode, encode, schema};
-use crate::delivery::{Coordinate, EpochRecord, TableMode, TargetNo, TargetState};
+use crate::delivery::{Coordinate, EpochRecord, Passed, TableMode, TargetNo, TargetState};
+use crate::merge::XaPlace;
 use crate::schema::default::ColumnDefault;
 
 pub(super) const FORMAT: &str = "format";
@@ -13,6 +14,7 @@ pub(super) const REPLICA_UUID: &str = "replica_uuid";
 pub(super) const NAME: &str = "name";
 pub(super) const SOURCE: &str = "source";
 pub(super) const STREAM: &str = "stream";
+pub(super) const XA: &str = "xa";
 const TARGET: &str = "target/";
 const TABLE: &str = "table/";
 const RESYNC: &str = "resync/";
@@ -113,6 +115,8 @@ pub struct StoredState {
     pub source: Option<SourceState>,
     /// Where the stream stands.
     pub stream: Coordinate,
+    /// What a restart there has to know of XA transactions.
+    pub xa: XaPlace,
     /// Captured tables.
     pub tables: Vec<StoredTable>,
     /// Targets.
@@ -124,6 +128,15 @@ pub struct StoredState {
 }
 
 impl StoredState {
+    /// What a stream that goes on at `begin` has to know of XA transactions.
+    #[must_use]
+    pub fn xa_at(&self, begin: &Passed) -> &XaPlace {
+        match &self.record {
+            Some(record) if !begin.is_superset(&record.next.passed) => &record.xa.previous,
+            _ => &self.xa,
+        }
+    }
+
     /// The state of a new pipeline.
     #[must_use]
     pub fn new(pipeline: u64, replica_uuid: String, name: String) -> Self {
@@ -134,6 +147,7 @@ impl StoredState {
             era: 0,
             source: None,
             stream: Coordinate::default(),
+            xa: XaPlace::default(),
             tables: Vec::new(),
             targets: Vec::new(),
             record: None,
@@ -163,6 +177,7 @@ pub(super) fn write(state: &StoredState) -> Result<Vec<(String, String)>, StoreE
         encode(NAME, &state.name)?,
         encode(super::ERA, &state.era)?,
         encode(STREAM, &state.stream)?,
+        encode(XA, &state.xa)?,
     ];
     if let Some(source) = &state.source {
         batch.push(encode(SOURCE, source)?);
@@ -210,6 +225,7 @@ pub(super) fn read(values: &BTreeMap<String, String>) -> Result<StoredState, Sto
         era: decode(super::ERA, need(super::ERA)?)?,
         source: values.get(SOURCE).map(|t| decode(SOURCE, t)).transpose()?,
         stream: decode(STREAM, need(STREAM)?)?,
+        xa: values.get(XA).map_or_else(|| Ok(XaPlace::default()), |t| decode(XA, t))?,
         tables,
         targets,
         record: values.get(RECORD).map(|t| decode(RECORD, t)).transpose()?,

@@ -1,9 +1,10 @@
 //! The order of one epoch's steps, and of two epochs beside each other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{
     CommitPermit, Coordinate, EpochRecord, LoadEnd, LoadId, LoadRecord, TableMode, TargetChange, TargetNo, TargetState,
+    XaChange,
 };
 use crate::merge::{Broken, Rules};
 
@@ -27,8 +28,8 @@ pub struct Sealed {
 pub struct Extra {
     /// See [`EpochRecord::output_bytes`].
     pub output_bytes: Option<u64>,
-    /// See [`EpochRecord::prepared`].
-    pub prepared: BTreeSet<String>,
+    /// See [`EpochRecord::xa`].
+    pub xa: XaChange,
 }
 
 #[derive(Debug)]
@@ -269,7 +270,7 @@ impl Delivery {
                     targets: closed.targets.clone(),
                     loads,
                     output_bytes: closed.extra.output_bytes,
-                    prepared: closed.extra.prepared.clone(),
+                    xa: closed.extra.xa.clone(),
                 };
                 self.enter(Phase::Writing);
                 Step::Write(Box::new(record))

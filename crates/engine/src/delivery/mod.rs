@@ -14,7 +14,7 @@ pub use coordinate::{Coordinate, Partial};
 pub use epoch::{Delivery, Extra, PrecommitAge, Sealed, Step};
 pub use passed::{LogPlace, Passed, SourceKind, TxnId};
 pub use record::{
-    CommitPermit, EpochRecord, LoadEnd, LoadId, LoadRecord, TableMode, TargetChange, TargetNo, TargetState,
+    CommitPermit, EpochRecord, LoadEnd, LoadId, LoadRecord, TableMode, TargetChange, TargetNo, TargetState, XaChange,
 };
 pub use recovery::{
     Inconsistent, LoadAction, LoadFate, RecoveryPlan, TargetPlan, TxnFact, fate, is_leftover, plan, smallest,

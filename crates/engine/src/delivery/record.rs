@@ -1,9 +1,7 @@
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 
 use super::Coordinate;
-use crate::merge::KeyRange;
+use crate::merge::{KeyRange, XaPlace};
 
 /// A target table: the number the state gave it at first sight. Part of its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -103,6 +101,23 @@ pub struct TargetChange {
     pub next: TargetState,
 }
 
+/// What an epoch does to what is known of XA transactions.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct XaChange {
+    /// For a restart anywhere before the epoch's end.
+    #[serde(default, skip_serializing_if = "XaPlace::is_empty")]
+    pub previous: XaPlace,
+    /// For one at its end.
+    #[serde(default, skip_serializing_if = "XaPlace::is_empty")]
+    pub next: XaPlace,
+}
+
+impl XaChange {
+    fn is_empty(&self) -> bool {
+        self.previous.is_empty() && self.next.is_empty()
+    }
+}
+
 /// The write-ahead record of one epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpochRecord {
@@ -123,10 +138,9 @@ pub struct EpochRecord {
     /// Bytes of the output file that belong to this and earlier epochs (jsonl to a file).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
-    /// XA transactions that were prepared without a captured row, before the epoch or after it: a restart may begin at
-    /// either place.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub prepared: BTreeSet<String>,
+    /// What a restart has to know of XA transactions.
+    #[serde(default, skip_serializing_if = "XaChange::is_empty")]
+    pub xa: XaChange,
 }
 
 /// Proof that an epoch's record is durable and its writer's era is still the stored one. Only a store can make one, and

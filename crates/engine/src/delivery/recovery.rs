@@ -239,7 +239,7 @@ mod tests {
             targets: vec![TargetChange { target: TargetNo(1), previous: state(1), next: state(9) }],
             loads: vec![load(0, 3), load(1, 6)],
             output_bytes: None,
-            prepared: std::collections::BTreeSet::new(),
+            xa: Default::default(),
         }
     }
 

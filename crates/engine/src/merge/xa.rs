@@ -275,10 +275,9 @@ impl XaBook {
         self.list = List::None;
     }
 
-    /// How many transactions are undecided.
-    #[must_use]
-    pub fn undecided(&self) -> usize {
-        self.undecided.len()
+    /// The transactions that are prepared and undecided.
+    pub fn undecided(&self) -> impl Iterator<Item = &Xid> {
+        self.undecided.keys()
     }
 
     /// What a checkpoint at `judged` keeps.

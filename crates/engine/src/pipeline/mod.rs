@@ -23,6 +23,8 @@ mod start;
 mod weigher;
 mod weights;
 mod workers;
+pub(crate) mod xa_list;
+mod xa_rows;
 
 use std::time::{Duration, Instant};
 

@@ -75,6 +75,8 @@ pub struct Report {
     pub transactions: u64,
     /// Events skipped, by rule.
     pub skipped: BTreeMap<&'static str, u64>,
+    /// How often an XA transaction was reported that had been prepared, and not decided, for an hour or longer.
+    pub xa_overdue: u64,
     /// Events of tables that are not captured, skipped undecoded.
     pub filtered_events: u64,
     /// Restarts from the last durable record within this process.
@@ -96,6 +98,14 @@ impl Report {
     pub fn skip(&mut self, rule: &'static str) {
         let n = self.skipped.entry(rule).or_default();
         *n = n.saturating_add(1);
+    }
+
+    /// Counts skipped events.
+    pub fn skip_many(&mut self, rule: &'static str, count: u64) {
+        if count > 0 {
+            let n = self.skipped.entry(rule).or_default();
+            *n = n.saturating_add(count);
+        }
     }
 
     /// Counts one dropped change.

@@ -13,7 +13,7 @@ use super::hooks::{Broken, Hooks, Point, Subject};
 use crate::config::Backfill;
 use crate::delivery::Passed;
 use crate::key::KeyCodec;
-use crate::merge::{Broken as Rule, ChunkId, Covered, Key, KeyRange, Rules, TableId};
+use crate::merge::{Broken as Rule, ChunkId, Covered, Key, KeyRange, Rules, TableId, Xid};
 use crate::snapshot::ReadError;
 use crate::snapshot::dialect::Dialect;
 use crate::snapshot::fence::Fence;
@@ -50,7 +50,7 @@ pub(super) enum Job {
         /// D: LW must cover it.
         covers: Passed,
         /// XA transactions that were decided in D and may not be visible yet.
-        decided: Arc<BTreeSet<String>>,
+        decided: Arc<BTreeSet<Xid>>,
         rows: u64,
         bytes: usize,
     },

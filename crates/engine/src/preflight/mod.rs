@@ -7,6 +7,7 @@ mod facts;
 mod retention;
 mod sink;
 mod surroundings;
+mod xa;
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -212,6 +213,7 @@ async fn examine(
     found.warnings.extend(cascades::warnings(connection, &facts, &catalog).await?);
     found.warnings.extend(surroundings::statements(connection).await?);
     found.warnings.extend(surroundings::schema_changes(connection, &catalog).await?);
+    found.warnings.extend(xa::warnings(connection, &account).await);
     found.warnings.extend(retention::warnings(connection, &facts, &catalog, config.snapshot.mode).await?);
     found.lines.push(format!(
         "source   {} at {}, {}, binlog_row_metadata {}, TLS {}",

@@ -10,6 +10,7 @@ use super::ReadError;
 use super::dialect::{Dialect, DialectFacts};
 use super::reader::{high_watermark, low_watermark};
 use crate::delivery::{Passed, SourceKind};
+use crate::merge::Xid;
 
 /// How the chunks of a run are fenced.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +40,7 @@ impl Fence {
     }
 
     /// LW: read again and again until it covers `covers` (D), since a transaction is sent before it is visible; where LW says
-    /// nothing about XA decisions, also until none of the XA transactions `decided` in D (as [`prepared_xa`] names them) is
+    /// nothing about XA decisions, also until none of the XA transactions `decided` in D is
     /// listed as prepared. The chunk's SELECT comes next on this connection; then [`high`](Self::high).
     ///
     /// # Errors
@@ -48,7 +49,7 @@ impl Fence {
         &self,
         connection: &mut Connection,
         covers: &Passed,
-        decided: &BTreeSet<String>,
+        decided: &BTreeSet<Xid>,
     ) -> Result<Passed, ReadError> {
         #[cfg(feature = "mutants")]
         if self.broken {
@@ -174,24 +175,18 @@ fn answers<T>(answer: Result<T, ReadError>) -> Result<bool, ReadError> {
     }
 }
 
-/// The XA transactions that are prepared now, by XA RECOVER, named as [`xid_text`] names them.
+/// The XA transactions that are prepared now, by XA RECOVER.
 ///
 /// # Errors
 /// The connection breaks, or XA_RECOVER_ADMIN is missing (MySQL since 8.0).
-pub async fn prepared_xa(connection: &mut Connection) -> Result<BTreeSet<String>, ReadError> {
+pub async fn prepared_xa(connection: &mut Connection) -> Result<BTreeSet<Xid>, ReadError> {
     let rows = connection.query_all("XA RECOVER").await.map_err(|e| ReadError::wire("asking for prepared XA", e))?;
     let xid = |row| {
         let number = |name| rows.text(row, name).and_then(|n| n.parse::<i64>().ok());
-        let format_id = i32::try_from(number("formatID")?).ok()?;
+        let format_id = number("formatID")?;
         let (gtrid, bqual) =
             rows.value(row, "data")?.split_at_checked(usize::try_from(number("gtrid_length")?).ok()?)?;
-        Some(xid_text(format_id, gtrid, bqual))
+        Some(Xid::new(format_id, gtrid, bqual))
     };
     (0..rows.len()).map(xid).collect::<Option<_>>().ok_or_else(|| ReadError::answer("XA RECOVER", "is not understood"))
-}
-
-/// An XA transaction's id as text.
-#[must_use]
-pub fn xid_text(format_id: i32, gtrid: &[u8], bqual: &[u8]) -> String {
-    format!("{format_id}:{}:{}", gtrid.escape_ascii(), bqual.escape_ascii())
 }

@@ -42,7 +42,7 @@ pub fn stored_status(state: &StoredState) -> Status {
         era: state.era,
         position: None,
         durable: state.stream.passed.to_string(),
-        undecided: state.record.iter().flat_map(|r| &r.prepared).cloned().collect(),
+        undecided: state.xa.without_rows.iter().map(ToString::to_string).collect(),
         rows_per_second: None,
         workers: None,
         left_out: state

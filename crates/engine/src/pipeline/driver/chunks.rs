@@ -148,7 +148,10 @@ impl<B: Backend> Driver<'_, B> {
         for captured in &self.core.tables {
             for group in &captured.groups {
                 let id = group.id;
-                if self.loop_state.cutting.contains(&id) || self.core.merge.is_live(id) || !self.core.merge.may_open(id)
+                if self.loop_state.cutting.contains(&id)
+                    || self.core.merge.is_live(id)
+                    || !self.core.merge.may_open(id)
+                    || !self.core.xa.book.may_open(id)
                 {
                     continue;
                 }
@@ -186,7 +189,7 @@ impl<B: Backend> Driver<'_, B> {
             access,
             range,
             covers: opening.covers,
-            decided: Arc::default(),
+            decided: self.core.xa.decided(),
             rows,
             bytes: self.limits.chunk_bytes,
         })

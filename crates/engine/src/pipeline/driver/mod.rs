@@ -4,6 +4,7 @@ mod chunks;
 mod control;
 mod quarantine;
 mod tables;
+mod xa;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use super::session::Session;
 use super::sink::{Sink, SinkEvent};
 use super::weigher::{Answers, Weigher};
 use super::workers::{Failure, Outcome, Workers};
+use super::xa_list::Lister;
 pub(super) use tables::Changes;
 
 use crate::checkpoint::{Backend, Store};
@@ -68,6 +70,8 @@ pub(super) struct Limits {
     pub(super) chunks: usize,
     /// Bytes of batches and bodies.
     pub(super) output: usize,
+    /// Bytes of rows of prepared XA transactions; what is more goes to files.
+    pub(super) xa: usize,
     /// Bytes of known weights of key text.
     pub(super) weights: usize,
     /// Rows of a chunk.
@@ -93,6 +97,7 @@ pub(super) struct Driver<'r, B> {
     pub(super) plan: StreamPlan,
     pub(super) workers: Workers,
     pub(super) weigher: Weigher,
+    pub(super) lister: Lister,
     pub(super) limits: Limits,
     pub(super) goal: Goal,
     pub(super) stop: watch::Receiver<bool>,
@@ -124,6 +129,10 @@ pub(super) struct LoopState {
     pending: BTreeMap<crate::merge::ChunkId, usize>,
     chunks: BTreeMap<crate::merge::ChunkId, TableId>,
     pause_chunks_until: Option<Instant>,
+    /// When prepared XA transactions are listed again, and when it is looked for old ones.
+    list_xa_at: Instant,
+    old_xa_at: Instant,
+    told_xa: bool,
     chunk_backoff: Backoff,
     committing: BTreeSet<LoadId>,
     uploading_bytes: usize,
@@ -163,6 +172,9 @@ impl LoopState {
             pending: BTreeMap::new(),
             chunks: BTreeMap::new(),
             pause_chunks_until: None,
+            list_xa_at: now,
+            old_xa_at: now,
+            told_xa: false,
             chunk_backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(10)),
             committing: BTreeSet::new(),
             uploading_bytes: 0,
@@ -228,6 +240,7 @@ impl<B: Backend> Driver<'_, B> {
             (key, prepared) = self.loop_state.change.next(), if self.loop_state.change.is_preparing() => {
                 self.prepared(key, prepared);
             }
+            answer = self.lister.next(), if self.lister.is_busy() => self.xa_listed(answer)?,
             _ = tick.tick() => self.ticked()?,
             () = core::future::ready(()), if may_read && has_backlog && !self.core.is_waiting() => self.events()?,
             batch = next_batch(&mut self.loop_state.source), if wants_batch => self.batch(batch).await?,
@@ -355,7 +368,8 @@ impl<B: Backend> Driver<'_, B> {
             if self.limits.away.is_some() {
                 return Err(RunError::away(format!("the source has purged binlogs that are needed: {e}")).source_lost());
             }
-            let missing = super::start::missing_set(&self.plan, self.core.merge.judged()).await;
+            let from = self.core.xa.book.read_from(self.core.merge.judged());
+            let missing = super::start::missing_set(&self.plan, &from).await;
             return Err(RunError::stopped(format!(
                 "the source has purged binlogs that this pipeline still needs (missing transactions: {}); begin again with \
                  a new state directory and on_existing = \"truncate\", and keep binlogs longer \
@@ -414,7 +428,7 @@ impl<B: Backend> Driver<'_, B> {
             && (!self.loop_state.ending || self.core.is_inside())
         {
             self.loop_state.reconnect_at = None;
-            let judged = self.core.merge.judged().clone();
+            let judged = self.core.xa.book.read_from(self.core.merge.judged());
             self.loop_state.source = Some(SourceReader::open(self.plan.clone(), judged, self.limits.packets));
         }
         if let (Some(since), Some(limit)) = (self.loop_state.lost_at, self.limits.away)
@@ -459,6 +473,7 @@ impl<B: Backend> Driver<'_, B> {
             self.loop_state.leftovers_at = now.checked_add(Duration::from_secs(600)).unwrap_or(now);
             self.sink.abort_leftovers(self.era);
         }
+        self.report_xa(now);
         self.progress.show(&self.core, now);
         Ok(())
     }
@@ -500,6 +515,7 @@ impl<B: Backend> Driver<'_, B> {
             if self.goal_reached() {
                 self.loop_state.ending = true;
             } else if !pausing {
+                self.ask_for_xa(now);
                 self.assign(now);
             }
         }

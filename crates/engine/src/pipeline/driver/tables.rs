@@ -133,8 +133,11 @@ impl<B: Backend> Driver<'_, B> {
                 (key, prepared)
             });
         }
-        self.loop_state.pausing =
-            !self.loop_state.ending && change.wants_place(self.core.merge.position(), self.core.may_add_table());
+        self.loop_state.pausing = !self.loop_state.ending
+            && change.wants_place(
+                self.core.merge.position(),
+                self.core.may_add_table(self.preparer.config.snapshot.mode == SnapshotMode::Never),
+            );
     }
 
     /// A table is prepared, or is not.
@@ -192,7 +195,7 @@ impl<B: Backend> Driver<'_, B> {
         if !requests.is_empty() {
             self.read_again(&requests).await?;
         }
-        if self.core.may_add_table() {
+        if self.core.may_add_table(self.preparer.config.snapshot.mode == SnapshotMode::Never) {
             let here = self.core.merge.position().cloned();
             let change = &mut self.loop_state.change;
             let ready: Vec<TableKey> =

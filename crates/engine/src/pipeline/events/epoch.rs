@@ -7,7 +7,7 @@ use millstream_binlog::{ColumnValue, TableSchema};
 use millstream_doris_sink::{Op, RowMeta};
 
 use super::{Core, HeldRow, Mapped};
-use crate::delivery::{Coordinate, Extra, Partial, TargetChange, TargetState};
+use crate::delivery::{Coordinate, Extra, Partial, TargetChange, TargetState, XaChange};
 use crate::merge::{Entry, TableId};
 use crate::pipeline::error::RunError;
 use crate::snapshot::values::select_values;
@@ -101,7 +101,7 @@ impl Core {
 
     /// Where the stream stands, between transactions or (for one table) inside one.
     pub(super) fn here(&self, source: usize) -> Coordinate {
-        let open = self.transaction.as_ref().map(|t| &t.id);
+        let open = self.transaction.as_ref().filter(|t| !t.known).map(|t| &t.id);
         let lost = self.again.as_ref();
         let seen = self.ordinals.get(source).copied().unwrap_or(0);
         let before = lost.and_then(|(_, judged)| judged.get(source)).copied().unwrap_or(0);
@@ -228,8 +228,12 @@ impl Core {
         let previous = core::mem::replace(&mut self.closed_at, next.clone());
         self.outputs.emitted = false;
         self.outputs.close_soon = false;
-        let before = core::mem::replace(&mut self.closed_prepared, self.prepared.clone());
-        let extra = Extra { output_bytes, prepared: self.prepared.union(&before).cloned().collect() };
+        let mut least = next.passed.clone();
+        for place in self.outputs.targets.iter().filter(|t| !t.out).filter_map(|t| t.last.ahead.as_ref()) {
+            least.intersect(&place.passed);
+        }
+        let (before, after) = self.xa.close(&next.passed, &least, self.merge.judged());
+        let extra = Extra { output_bytes, xa: XaChange { previous: before, next: after } };
         Ok(self.delivery.close(previous, next, changes, extra))
     }
 }

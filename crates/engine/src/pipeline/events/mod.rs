@@ -7,18 +7,20 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod xa;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use millstream_binlog::event::{
-    Event, EventBody, Inflater, PayloadEvents, PayloadPlace, PayloadReader, TransactionPayload,
+    Event, EventBody, Inflater, MariaGtidEvent, PayloadEvents, PayloadPlace, PayloadReader, TransactionPayload,
 };
 use millstream_binlog::{EventDecoder, Position, PositionTracker, SharedRow, TableSchema};
 use rustc_hash::FxHashMap;
 
-use transaction::{Names, xid_text};
+use transaction::Names;
+pub(super) use xa::Xa;
 
 use super::error::RunError;
 use super::output::Outputs;
@@ -27,7 +29,7 @@ use super::weights::Weights;
 use super::workers::Access;
 use crate::config::NameCase;
 use crate::delivery::{Coordinate, Delivery, SourceKind, TxnId};
-use crate::merge::{Merge, TableId};
+use crate::merge::{Merge, TableId, Xid};
 use crate::schema::default::ColumnDefault;
 
 /// Table maps that are kept at most.
@@ -98,8 +100,8 @@ struct Transaction {
     ts_micros: Option<u64>,
     /// A BEGIN came: it ends by XID, COMMIT, ROLLBACK or XA PREPARE, not with its first statement.
     begun: bool,
-    /// An XA transaction's xid, from XA START or XA PREPARE.
-    captured_rows: bool,
+    /// It was judged before a restart, and comes again for the sake of what it says of XA.
+    known: bool,
 }
 
 /// The server's own limit of an event's bytes.
@@ -141,10 +143,8 @@ pub(super) struct Core {
     ordinals: Vec<u32>,
     /// After a lost connection: the transaction that was open, and how many changes of each table were judged.
     again: Option<(TxnId, Vec<u32>)>,
-    /// XA transactions prepared with no captured row.
-    prepared: BTreeSet<String>,
-    /// The same at the last closed epoch.
-    closed_prepared: BTreeSet<String>,
+    /// Prepared XA transactions, and their rows.
+    pub(super) xa: Xa,
     /// Where the stream stood at the last closed epoch.
     pub(super) closed_at: Coordinate,
     late: BTreeSet<(String, String)>,
@@ -178,7 +178,7 @@ impl Core {
         merge: Merge<HeldRow>,
         delivery: Delivery,
         outputs: Outputs,
-        prepared: BTreeSet<String>,
+        xa: Xa,
         closed_at: Coordinate,
         wanted: Box<dyn Wanted>,
         case: NameCase,
@@ -211,8 +211,7 @@ impl Core {
             transaction: None,
             ordinals,
             again: None,
-            closed_prepared: prepared.clone(),
-            prepared,
+            xa,
             closed_at,
             late: BTreeSet::new(),
             asleep,
@@ -267,6 +266,11 @@ impl Core {
         self.paused = None;
         self.unweighed = None;
         self.weights.forget_wanted();
+        self.xa.connection_lost();
+        if self.transaction.as_ref().is_some_and(|t| t.known) {
+            // Nothing of it is judged.
+            self.transaction = None;
+        }
         if let Some(t) = self.transaction.take() {
             let mut judged = core::mem::take(&mut self.ordinals);
             if let Some((lost, before)) = &self.again
@@ -287,6 +291,7 @@ impl Core {
     pub(super) fn step_back(&mut self) -> bool {
         if self.again.is_none() && self.ordinals.iter().all(|n| *n == 0) {
             self.transaction = None;
+            self.xa.drop_open();
         }
         !self.is_inside()
     }
@@ -302,7 +307,7 @@ impl Core {
         self.at.follow(&event);
         if let EventBody::TransactionPayload(payload) = event.body {
             self.payload_events(raw, &payload, None)?;
-        } else {
+        } else if !self.keep(raw, &event, false)? {
             self.opened(event)?;
             self.hold_unweighed(raw, false);
         }
@@ -335,12 +340,17 @@ impl Core {
 
     /// Whether an event waited, or a compressed transaction is read in part; [`Self::go_on`] comes before the next event.
     pub(super) const fn is_paused(&self) -> bool {
-        self.paused.is_some() || self.unweighed.is_some()
+        self.paused.is_some() || self.unweighed.is_some() || self.xa.is_replaying()
     }
 
     /// Whether an event waits for weights; nothing of the stream is judged before they are here.
     pub(super) const fn is_waiting(&self) -> bool {
         self.weights.is_waiting()
+    }
+
+    /// Whether the last event has to be gone on with before the next one.
+    const fn is_paused_by_event(&self) -> bool {
+        self.weights.is_waiting() || self.xa.is_replaying()
     }
 
     fn hold_unweighed(&mut self, raw: &Bytes, inner: bool) {
@@ -356,6 +366,8 @@ impl Core {
             let event = event.map_err(|e| self.broken(e))?;
             self.opened(event)?;
             self.hold_unweighed(&raw, inner);
+        } else if self.xa.is_replaying() {
+            self.replay()?;
         } else if let Some((raw, place)) = self.paused.take() {
             let event = self.decoder.decode_again(&raw).map_err(|e| self.broken(e))?;
             if let EventBody::TransactionPayload(payload) = event.body {
@@ -388,9 +400,12 @@ impl Core {
         for _ in 0..INNER_EVENTS_PER_TURN {
             let Some(raw) = inner.next_event().map_err(|e| self.broken(e))? else { return Ok(None) };
             let event = self.decoder.decode_inner(&raw).map_err(|e| self.broken(e))?;
+            if self.keep(&raw, &event, true)? {
+                continue;
+            }
             self.apply(&event)?;
             self.hold_unweighed(&raw, true);
-            if self.is_waiting() || !self.outputs.uploads.is_empty() {
+            if self.is_paused_by_event() || !self.outputs.uploads.is_empty() {
                 break;
             }
         }
@@ -428,6 +443,10 @@ impl Core {
 
     fn apply(&mut self, event: &Event<'_>) -> Result<(), RunError> {
         match event.body {
+            EventBody::Rows(_) if self.transaction.as_ref().is_some_and(|t| t.known) => {
+                self.report.skip("judged_before");
+                Ok(())
+            }
             EventBody::Rows(ref rows) => self.rows(rows),
             EventBody::TableMap(ref map) => self.table_map(map),
             EventBody::Gtid(ref gtid) => {
@@ -451,9 +470,12 @@ impl Core {
                     // No BEGIN follows.
                     open.begun = !gtid.is_standalone();
                 }
+                if gtid.flags & MariaGtidEvent::PREPARED_XA != 0 {
+                    self.xa.start();
+                }
                 Ok(())
             }
-            EventBody::Xid(_) => self.commit(),
+            EventBody::Xid(_) => self.end(),
             EventBody::Query(ref query) => {
                 // Servers that log no GTID, not even an anonymous one: a statement begins its transaction.
                 if self.transaction.is_none() && self.merge.judged().kind() == SourceKind::Position {
@@ -469,7 +491,11 @@ impl Core {
                 )))
             }
             EventBody::XaPrepare(ref xa) => {
-                self.xa_prepare(xa.one_phase, &xid_text(xa.xid.format_id, xa.xid.gtrid, xa.xid.bqual))
+                if xa.one_phase {
+                    return self.end();
+                }
+                let xid = Xid::new(i64::from(xa.xid.format_id), xa.xid.gtrid, xa.xid.bqual);
+                self.xa_prepare(xid, u64::from(event.header.timestamp))
             }
             EventBody::Rotate(_) => {
                 self.maps.clear();
@@ -478,7 +504,10 @@ impl Core {
                 }
                 Ok(())
             }
-            EventBody::FormatDescription(_) => self.file_begins(event.header.timestamp),
+            EventBody::FormatDescription(ref fde) => {
+                self.checksums(fde.checksum);
+                self.file_begins(event.header.timestamp)
+            }
             EventBody::Heartbeat(_) | EventBody::PreviousGtids(_) | EventBody::GtidList(_) => Ok(()),
             EventBody::Stop => {
                 self.report.skip("stop");

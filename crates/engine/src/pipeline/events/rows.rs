@@ -77,10 +77,9 @@ impl Core {
             return Err(self.stop("rows of a table that was not named before"));
         };
         let (table, schema) = (*table, Arc::clone(schema));
-        let Some(open) = &mut self.transaction else {
+        if self.transaction.is_none() {
             return Err(self.stop("rows outside of a transaction"));
-        };
-        open.captured_rows = true;
+        }
         if self.needs_weights(table) {
             self.weights.begin();
             self.want_weights(table, &schema, rows)?;

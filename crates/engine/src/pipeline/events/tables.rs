@@ -49,14 +49,15 @@ impl Core {
         self.tables.iter().position(is)
     }
 
-    /// Whether a table may be added here: between transactions, and nothing is prepared whose rows have passed by.
-    pub(in crate::pipeline) fn may_add_table(&self) -> bool {
-        !self.is_inside() && self.prepared.is_empty()
+    /// Whether a table may be added here: between transactions. One that is not read (`live`), only while nothing is prepared
+    /// whose rows have passed by; others wait for it themselves.
+    pub(in crate::pipeline) fn may_add_table(&self, live: bool) -> bool {
+        !self.is_inside() && (!live || self.xa.book.undecided().next().is_none())
     }
 
     /// XA transactions that are prepared and not decided.
     pub(in crate::pipeline) fn undecided(&self) -> Vec<String> {
-        self.prepared.iter().cloned().collect()
+        self.xa.book.undecided().map(ToString::to_string).collect()
     }
 
     /// Adds a table between transactions. Its rows are Unread, or (`live`) followed from here on without being read. That it is
@@ -70,6 +71,9 @@ impl Core {
     ) {
         let done = if live { vec![crate::merge::KeyRange::default()] } else { Vec::new() };
         self.merge.add_table(id, &done, false, None);
+        if !live {
+            self.xa.book.fence(id);
+        }
         let source = self.tables.len();
         let first = self.outputs.targets.len();
         let count = targets.len();

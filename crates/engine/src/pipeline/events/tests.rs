@@ -1,14 +1,17 @@
 #![allow(clippy::arithmetic_side_effects, clippy::cast_possible_truncation, reason = "small numbers")]
 
+use std::path::Path;
+
 use millstream_binlog::event::Checksum;
 use millstream_binlog::{Charset, Column, ColumnType, ColumnValue, DecoderOptions};
 use millstream_doris_sink::{Batch, EncodeOptions, Format, Mode, Op, RowEncoder, RowMeta, TargetTable};
 
 use super::*;
 use crate::delivery::{CommitPermit, EpochRecord, Passed, Step, TableMode, TargetNo, TargetState, TxnId};
-use crate::merge::{KeyRange, Rules};
+use crate::merge::{KeyRange, Rules, XaBook, XaPlace};
 use crate::pipeline::output::{Sequence, Shown, Target, Writer};
 use crate::pipeline::pace::Pace;
+use crate::pipeline::xa_rows::Room;
 
 struct Nothing;
 
@@ -24,6 +27,8 @@ fn core() -> Core {
 }
 
 fn core_at(begin: Passed) -> Core {
+    let book = XaBook::new(XaPlace::default(), Position::new("", 0), false);
+    let room = Room::new(Path::new("target/none"), 1 << 20).unwrap();
     let options = DecoderOptions { stream_checksum: Some(Checksum::None), ..DecoderOptions::default() };
     let outputs = Outputs {
         pipeline: 1,
@@ -47,7 +52,7 @@ fn core_at(begin: Passed) -> Core {
         Merge::new(begin, None, Rules::default()),
         Delivery::new(1, 1),
         outputs,
-        BTreeSet::new(),
+        Xa::new(book, room, Passed::default(), XaPlace::default(), false),
         Coordinate::default(),
         Box::new(Nothing),
         NameCase::Sensitive,

@@ -7,6 +7,7 @@ use millstream_binlog::event::Query;
 use super::{Core, TABLE_MAPS, Transaction};
 use crate::config::NameCase;
 use crate::delivery::TxnId;
+use crate::merge::Xid;
 use crate::pipeline::error::RunError;
 use crate::schema::ddl::{self, Classified, SkipRule};
 
@@ -26,15 +27,19 @@ impl ddl::Captured for Names {
     }
 }
 
-pub(super) use crate::snapshot::fence::xid_text;
+fn xid_of(xid: &ddl::Xid) -> Xid {
+    Xid::new(i64::from(xid.format_id), &xid.gtrid, &xid.bqual)
+}
 
 impl Core {
     pub(super) fn begin(&mut self, id: TxnId, gtid: Option<String>, ts_micros: Option<u64>) -> Result<(), RunError> {
         if let Some(open) = &self.transaction {
             return Err(self.stop(format_args!("transaction {id} begins inside {}", open.id)));
         }
+        let known = self.merge.judged().contains(&id);
         if let Some((lost, _)) = &self.again
             && *lost != id
+            && !known
         {
             return Err(RunError::away(format!(
                 "the source does not send transaction {lost} again, in which the connection was lost: going back to the \
@@ -49,14 +54,20 @@ impl Core {
             self.maps.clear();
         }
         self.ordinals.fill(0);
-        self.merge.begin(id.clone());
-        self.transaction = Some(Transaction { id, gtid, ts_micros, begun: false, captured_rows: false });
+        if !known {
+            self.merge.begin(id.clone());
+        }
+        self.transaction = Some(Transaction { id, gtid, ts_micros, begun: false, known });
         Ok(())
     }
 
     pub(super) fn commit(&mut self) -> Result<(), RunError> {
-        if self.transaction.take().is_none() {
+        let Some(transaction) = self.transaction.take() else {
             return Err(self.stop("a transaction ends that never began"));
+        };
+        if transaction.known {
+            self.advance();
+            return Ok(());
         }
         if let Some((_, judged)) = self.again.take()
             && judged.iter().zip(&self.ordinals).any(|(before, now)| before > now)
@@ -67,7 +78,9 @@ impl Core {
         }
         self.report.transactions = self.report.transactions.saturating_add(1);
         let was_ahead = self.merge.is_any_ahead();
-        self.merge.commit(self.position());
+        let position = self.position();
+        self.xa.book.passed(&position);
+        self.merge.commit(position);
         if was_ahead {
             for target in &mut self.outputs.targets {
                 target.dirty |= target.last.ahead.is_some();
@@ -80,6 +93,7 @@ impl Core {
     pub(super) fn advance(&mut self) {
         if self.transaction.is_none() {
             let position = self.position();
+            self.xa.book.passed(&position);
             self.merge.advance(position);
         }
     }
@@ -91,30 +105,29 @@ impl Core {
                 if let Some(t) = &mut self.transaction {
                     t.begun = true;
                 }
+                if matches!(statement, Classified::XaStart(_)) {
+                    self.xa.start();
+                }
                 return Ok(());
             }
             // A transaction is logged with ROLLBACK only if it touched what cannot be rolled back: its rows stand.
             Classified::Commit | Classified::Rollback | Classified::XaCommit { one_phase: true, .. } => {
-                return self.commit();
+                return self.end();
             }
-            Classified::XaCommit { xid, one_phase: false } => {
-                if !self.prepared.remove(&xid_text(xid.format_id, &xid.gtrid, &xid.bqual)) {
-                    return Err(self.stop(format_args!(
-                        "XA COMMIT of {xid:?}, which was prepared before this pipeline began, may bring rows of captured \
-                         tables that nothing shows; begin with a new state when XA RECOVER is empty"
-                    )));
-                }
-                self.report.skip("xa_commit");
-                return self.commit();
-            }
-            Classified::XaRollback(xid) => {
-                self.prepared.remove(&xid_text(xid.format_id, &xid.gtrid, &xid.bqual));
-                self.report.skip("xa_rollback");
-                return self.commit();
-            }
+            Classified::XaCommit { xid, one_phase: false } => return self.xa_commit(&xid_of(xid)),
+            // Inside of an XA transaction: it is logged so only if it touched what cannot be rolled back.
+            Classified::XaRollback(_) if self.xa.is_open() => return self.end(),
+            Classified::XaRollback(xid) => return self.xa_rollback(&xid_of(xid)),
             Classified::Savepoint | Classified::XaEnd(_) => {
                 self.report.skip("savepoint");
                 return Ok(());
+            }
+            _ if self.transaction.as_ref().is_some_and(|t| t.known) => {
+                self.report.skip("judged_before");
+                return match &self.transaction {
+                    Some(t) if !t.begun => self.commit(),
+                    _ => Ok(()),
+                };
             }
             _ => {}
         }
@@ -154,20 +167,5 @@ impl Core {
         let mut tables = self.tables.iter().filter_map(|t| Some((t, t.index.as_ref()?)));
         let (table, index) = tables.find(|(_, index)| !index.is_ascii() || sql.contains(&index.to_lowercase()))?;
         Some((format!("{}.{}", table.schema.database, table.schema.table), index.clone()))
-    }
-
-    pub(super) fn xa_prepare(&mut self, one_phase: bool, xid: &str) -> Result<(), RunError> {
-        let captured = self.transaction.as_ref().is_some_and(|t| t.captured_rows);
-        if !one_phase {
-            if captured {
-                return Err(self.stop(format_args!(
-                    "XA PREPARE of {xid} with rows of a captured table: two-phase XA transactions are not followed yet. \
-                     Exclude the table or stop using XA on it, then begin with a new state"
-                )));
-            }
-            self.prepared.insert(xid.to_owned());
-            self.report.skip("xa_prepare");
-        }
-        self.commit()
     }
 }

@@ -19,7 +19,8 @@ use bounds::check_bounds;
 pub(super) use poisoned::Poisoned;
 use recover::recover;
 use source::{
-    SourceFacts, Unfit, check_xa, descends, first_position, is_the_same_file, source_facts, unread, wait_until_listed,
+    SourceFacts, Unfit, check_xa, descends, first_position, is_the_same_file, retains, source_facts, unread,
+    wait_until_listed,
 };
 use targets::{Tables, groups_and_outputs, tables, targets};
 pub(super) use targets::{ToCapture, output, prepare_targets, targets_of};
@@ -28,7 +29,7 @@ use super::RunOptions;
 use super::appear::Preparer;
 use super::driver::{Driver, Goal, Limits, LoopState, chunk_bytes, stream_decoder};
 use super::error::RunError;
-use super::events::{Captured, Core, Group, Wanted};
+use super::events::{Captured, Core, Group, Wanted, Xa};
 use super::hooks::Hooks;
 use super::hosts::{FAILOVER_AFTER, Hosts};
 use super::pace::Paces;
@@ -41,11 +42,13 @@ use super::spill::Spill;
 use super::weigher::Weigher;
 use super::weights::Weights;
 use super::workers::Workers;
+use super::xa_list::{Lister, logs_prepare};
+use super::xa_rows::Room;
 use crate::checkpoint::{Backend, SourceState, Store, StoredState, StoredTable, StoredTarget};
 use crate::config::{self, Config, NameCase, SnapshotMode, TablePatterns, Until};
 use crate::delivery::{Coordinate, Delivery, LoadRecord, SourceKind, TargetNo, TargetState, resume};
 use crate::key::Collations;
-use crate::merge::{KeyRange, Merge};
+use crate::merge::{KeyRange, Merge, XaBook};
 use crate::preflight;
 use crate::snapshot::dialect::Dialect;
 use crate::snapshot::fence::{Fence, dialect_facts};
@@ -200,6 +203,8 @@ pub(super) async fn attempt<B: Backend>(
         (begin, source)
     };
     let stream = Coordinate::boundary(begin.clone());
+    let xa_place = state.xa_at(&begin).clone();
+    retains(&xa_place, &facts)?;
 
     // New tables and targets are durable before their first chunk is marked.
     let whole = || vec![KeyRange::default()];
@@ -230,7 +235,7 @@ pub(super) async fn attempt<B: Backend>(
         .collect();
     let dialect = Dialect::choose(&dialect_facts(&mut control, facts.kind).await.map_err(unread)?);
     let fencing = options.fence(Fence::new(dialect, facts.kind));
-    if first || !new_targets.is_empty() {
+    if config.snapshot.mode == SnapshotMode::Never && (first || !new_targets.is_empty()) {
         check_xa(&mut control).await?;
     }
     store.add_tables(era, &new_tables, &new_targets)?;
@@ -260,7 +265,7 @@ pub(super) async fn attempt<B: Backend>(
     }
     let collations = Collations::read(&mut control, tables.iter().map(|t| &*t.schema)).await.map_err(away)?;
     check_bounds(&mut control, &tables, &targets, &recovered, &collations).await?;
-    let prepared = state.record.as_ref().map_or_else(BTreeSet::new, |r| r.prepared.clone());
+    let mut xa = XaBook::new(xa_place.clone(), fence, logs_prepare(control.version()));
     control.close().await;
 
     let epoch = state.record.as_ref().map_or(1, |r| r.epoch.saturating_add(1));
@@ -268,7 +273,7 @@ pub(super) async fn attempt<B: Backend>(
     for target in &mut outputs.targets {
         target.pace = carried.paces.remove(&target.no).unwrap_or_default();
     }
-    let mut merge = Merge::new(begin, source.fence(), options.rules());
+    let mut merge = Merge::new(begin.clone(), source.fence(), options.rules());
     if !fencing.dialect.covers_xa() {
         merge.lw_lacks_xa();
     }
@@ -278,6 +283,9 @@ pub(super) async fn attempt<B: Backend>(
         let mut of_table = Vec::new();
         for (id, state, targets) in groups {
             merge.add_table(id, &state.done, state.may_hold_more, state.ahead.clone());
+            if state.done.is_empty() {
+                xa.fence(id);
+            }
             of_table.push(Group::new(id, targets));
         }
         captured.push(Captured {
@@ -296,8 +304,11 @@ pub(super) async fn attempt<B: Backend>(
     let delivery = Delivery::new(era, epoch);
     let limits = Limits { away: hosts.are_several().then_some(FAILOVER_AFTER), ..limits(config, session.workers) };
     let weights = Weights::new(limits.weights);
+    let room = Room::new(&config.state_dir, limits.xa)
+        .map_err(|e| RunError::stopped(format!("{} cannot be read: {e}", config.state_dir.display())))?;
+    let xa = Xa::new(xa, room, begin, xa_place, !fencing.dialect.covers_xa());
     let mut core =
-        Core::new(stream_decoder(), captured, merge, delivery, outputs, prepared, stream, wanted, facts.case, weights);
+        Core::new(stream_decoder(), captured, merge, delivery, outputs, xa, stream, wanted, facts.case, weights);
     core.report = core::mem::take(&mut carried.total);
     core.report.quarantined = quarantined;
     if let config::Sink::Doris(doris) = &config.sink {
@@ -336,6 +347,7 @@ pub(super) async fn attempt<B: Backend>(
         ),
         preparer: Arc::new(preparer),
         session,
+        lister: Lister::start(connect.clone(), plan.server_uuid.clone()),
         weigher: Weigher::start(connect, plan.server_uuid.clone(), collations, options.hooks.clone(), limits.away),
         hooks: options.hooks.clone(),
         plan,
@@ -431,7 +443,8 @@ async fn begin_again<B: Backend>(
 }
 
 /// Shares of the memory budget: an eighth for packets, a quarter for held changes, an eighth for chunk rows, and three
-/// eighths for batches and bodies; an eighth is left for weights of key text and for what buffers cost beyond their content.
+/// eighths for batches and bodies; an eighth is left for weights of key text, rows of prepared XA
+/// transactions, and what buffers cost beyond their content.
 fn limits(config: &Config, workers: usize) -> Limits {
     let memory = usize::try_from(config.memory).unwrap_or(usize::MAX);
     let eighth = memory / 8;
@@ -441,6 +454,7 @@ fn limits(config: &Config, workers: usize) -> Limits {
         chunks: eighth,
         output: eighth.saturating_mul(3),
         weights: (memory / 64).min(16 << 20),
+        xa: memory / 32,
         chunk_rows: config.snapshot.chunk_rows,
         chunk_bytes: chunk_bytes(eighth, workers),
         interval: config.sink.flush().interval,

@@ -10,7 +10,9 @@ use millstream_wire::{ConnectOptions, Connection};
 use crate::checkpoint::StoredState;
 use crate::config::{Config, NameCase, SnapshotMode, Start};
 use crate::delivery::{Coordinate, LogPlace, Passed, SourceKind, TargetNo, TargetState, smallest};
+use crate::merge::XaPlace;
 use crate::pipeline::error::RunError;
+use crate::pipeline::xa_list::{is_refused, logs_prepare};
 use crate::snapshot::fence::prepared_xa;
 use crate::snapshot::{ReadError, reader};
 use crate::stream::StreamPlan;
@@ -117,24 +119,23 @@ pub(in crate::pipeline) async fn missing_set(plan: &StreamPlan, judged: &Passed)
     Some(purged.to_string())
 }
 
-/// The server's answer to XA RECOVER without the privilege (ER_XAER_RMERR).
-const XA_RECOVER_REFUSED: u16 = 1401;
-
-/// An XA transaction that is prepared now and was not seen preparing may bring rows that nothing shows.
+/// Without a snapshot nothing shows the rows of an XA transaction that is prepared now and commits later.
 pub(super) async fn check_xa(control: &mut Connection) -> Result<(), RunError> {
-    let refused = |e: &millstream_wire::Error| {
-        e.is_access_denied() || e.server_error().is_some_and(|s| s.code == XA_RECOVER_REFUSED)
-    };
+    if !logs_prepare(control.version()) {
+        return Ok(());
+    }
     match prepared_xa(control).await {
         Ok(list) if list.is_empty() => Ok(()),
         Ok(list) => Err(RunError::refused(format!(
-            "{} prepared XA transaction(s) on the source (XA RECOVER): their rows would be missing; commit or roll them back \
-             first",
-            list.len()
+            "{} prepared XA transaction(s) on the source (XA RECOVER), such as {}: without a snapshot their rows would be \
+             missing; commit them or roll them back first",
+            list.len(),
+            list.first().map(ToString::to_string).unwrap_or_default()
         ))),
-        Err(e) if e.connection().is_some_and(refused) => {
+        Err(e) if e.connection().is_some_and(is_refused) => {
             tracing::warn!(
-                "without XA_RECOVER_ADMIN prepared XA transactions cannot be seen; one that commits later stops the run"
+                "prepared XA transactions cannot be seen, and one that commits later stops the run: GRANT XA_RECOVER_ADMIN ON \
+                 *.* TO the user of source.url"
             );
             Ok(())
         }
@@ -334,5 +335,27 @@ pub(super) async fn is_the_same_file(
         "the source's {file} is another file than before (written since {created}, not {before}, in seconds of Unix time): the \
          source's log was reset, or this is another server. Begin again with a new state directory and on_existing = \
          \"truncate\""
+    )))
+}
+
+/// The rows of XA transactions that are still prepared must come again.
+pub(super) fn retains(xa: &XaPlace, facts: &SourceFacts) -> Result<(), RunError> {
+    let missing = match &xa.read_from {
+        None => return Ok(()),
+        Some(Passed::Gtids(from)) => {
+            let mut missing = facts.purged.clone();
+            missing.subtract(from);
+            if missing.is_empty() {
+                return Ok(());
+            }
+            format!("transactions: {missing}")
+        }
+        Some(Passed::Position(from)) if facts.files.iter().any(|file| **file == *from.position.file) => return Ok(()),
+        Some(Passed::Position(from)) => format!("what follows {}", from.position),
+    };
+    Err(RunError::stopped(format!(
+        "the source has purged binlogs with rows of XA transactions that were still prepared (missing {missing}); begin again \
+         with a new state directory and on_existing = \"truncate\", and keep binlogs longer than transactions stay prepared \
+         (binlog_expire_logs_seconds)"
     )))
 }
