@@ -338,9 +338,12 @@ impl<'d> Drive<'d> {
             if !precommitted(&self.transactions()).is_empty() {
                 break;
             }
-            // It came among the commits of an epoch, some of which were done: that epoch may end, and the next one is
-            // taken.
+            // It came among the commits of an epoch, some of which were done: that epoch ends, and the next one is taken. A
+            // knob that is set again at once would meet the engine's next try of the same commit, for ever.
             self.sim.clear_knobs();
+            if let Some(begun) = oldest_waiting(&self.transactions()) {
+                self.look_until(|drive| oldest_waiting(&drive.transactions()).is_none_or(|oldest| oldest > begun))?;
+            }
         }
         let mut ids = Vec::new();
         self.kill(Moment::Precommitted, |drive| {
@@ -375,6 +378,8 @@ impl<'d> Drive<'d> {
     /// SIGTERM, then a run that ends when everything is visible.
     fn finish(&mut self) -> Result<(), Stopped> {
         self.show.step("the writers have stopped; SIGTERM, and a last run until everything is visible");
+        // A program that has just begun does not know yet what to do at a SIGTERM.
+        self.look_until(|drive| drive.running.as_ref().is_none_or(|run| run.engine.stderr().contains(" running ")))?;
         self.run_mut()?.engine.sigterm()?;
         self.end_of_run("after SIGTERM")?;
         let open = self.transactions().into_iter().filter(|txn| !txn.state.is_final());
@@ -416,11 +421,17 @@ impl<'d> Drive<'d> {
     }
 }
 
+/// The oldest epoch, with its era, of which a load waits for its commit.
+fn oldest_waiting(all: &[Txn]) -> Option<(u32, u64)> {
+    let waiting = all.iter().filter(|txn| txn.state == TxnState::PreCommitted);
+    waiting.filter_map(|txn| kills::era_and_epoch(&txn.label)).min()
+}
+
 /// The loads of the oldest epoch that waits for its commits, if all of them do.
 fn precommitted(all: &[Txn]) -> Vec<i64> {
     let of = |txn: &Txn| kills::era_and_epoch(&txn.label);
     let waiting = |txn: &&Txn| txn.state == TxnState::PreCommitted;
-    let Some(epoch) = all.iter().filter(waiting).filter_map(of).min() else { return Vec::new() };
+    let Some(epoch) = oldest_waiting(all) else { return Vec::new() };
     let loads: Vec<&Txn> = all.iter().filter(|txn| of(txn) == Some(epoch) && txn.state != TxnState::Aborted).collect();
     if loads.iter().all(waiting) { loads.iter().map(|txn| txn.id).collect() } else { Vec::new() }
 }
