@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use millstream_binlog::{GtidSet, Position};
+use millstream_binlog::Position;
 use millstream_engine::checkpoint::{SourceState, StoredState, StoredTarget};
 use millstream_engine::delivery::{
-    Coordinate, EpochRecord, LoadAction, LoadFate, RecoveryPlan, TargetNo, TargetState, TxnFact, fate, plan, resume,
+    Coordinate, EpochRecord, LoadAction, LoadFate, Passed, RecoveryPlan, TargetNo, TargetState, TxnFact, fate, plan,
+    resume,
 };
 use millstream_engine::merge::KeyRange;
 
@@ -23,7 +24,7 @@ pub(crate) enum Boot {
     /// Broken order: the state was read, the era is still to be raised.
     ReadBeforeEra(Box<StoredState>),
     /// The first start: S0 is read, P0 is not.
-    First(u32, GtidSet),
+    First(u32, Passed),
     Act(u32, Box<EpochRecord>, RecoveryPlan, VecDeque<(u64, LoadAction)>),
     Leftovers(u32),
     Connect(u32, Option<Position>),
@@ -97,7 +98,7 @@ impl Boot {
 
 fn read(world: &mut World, era: u32, state: StoredState) -> Result<Engine, String> {
     if state.source.is_none() {
-        let s0 = world.server.gtid_executed.clone();
+        let s0 = world.server.start();
         say!(world, "engine: S0={s0}");
         if world.cfg.flaw == Flaw::StartFromBothColumns {
             // The position is of the same moment, and the dump begins there.
@@ -129,7 +130,11 @@ fn read(world: &mut World, era: u32, state: StoredState) -> Result<Engine, Strin
         let Some(change) = record.targets.iter().find(|c| c.target == target.target) else { continue };
         let lost = target.resume.ahead != Some(change.next.ahead.clone().unwrap_or_else(|| record.next.clone()));
         if lost {
-            world.beyond.entry(target.target).or_default().union(record.next.passed.gtids().unwrap());
+            world
+                .beyond
+                .entry(target.target)
+                .or_insert_with(|| record.previous.passed.clone())
+                .union(&record.next.passed);
         }
         if lost && flaw == Flaw::ReplayWithNewRanges {
             target.resume.done.clone_from(&change.next.done);
@@ -180,7 +185,7 @@ fn act(
     Ok(Engine::Boot(Boot::Leftovers(era)))
 }
 
-fn first(world: &mut World, era: u32, s0: GtidSet) -> Result<Engine, String> {
+fn first(world: &mut World, era: u32, s0: Passed) -> Result<Engine, String> {
     let p0 = world.server.end();
     say!(world, "engine: P0={p0}");
     begin(world, era, &s0, Some(p0))?;
@@ -188,7 +193,7 @@ fn first(world: &mut World, era: u32, s0: GtidSet) -> Result<Engine, String> {
 }
 
 /// Makes S0, P0 and the captured targets durable.
-fn begin(world: &mut World, era: u32, s0: &GtidSet, p0: Option<Position>) -> Result<(), String> {
+fn begin(world: &mut World, era: u32, s0: &Passed, p0: Option<Position>) -> Result<(), String> {
     for i in 0..world.cfg.targets.len() {
         if !world.captured[i] {
             continue;
@@ -218,7 +223,7 @@ fn connect(world: &mut World, era: u32, below: Option<Position>) -> Result<Engin
     let begin = Begin {
         era,
         epoch: state.record.map_or(1, |r| r.epoch + 1),
-        stream: state.stream.passed.gtids().unwrap().clone(),
+        stream: state.stream.passed,
         fence,
         below,
         states: state.targets.into_iter().map(|t| (t.target, t.state)).collect(),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use millstream_binlog::{GtidSet, Position};
+use millstream_binlog::Position;
 use millstream_engine::checkpoint::SourceState;
 use millstream_engine::delivery::{
-    Coordinate, Delivery, EpochRecord, Extra, LoadEnd, LoadId, Partial, Sealed, Step, TableMode, TargetChange,
+    Coordinate, Delivery, EpochRecord, Extra, LoadEnd, LoadId, Partial, Passed, Sealed, Step, TableMode, TargetChange,
     TargetNo, TargetState,
 };
 use millstream_engine::merge::{ChangeKind, ChunkId, KeyRange, Merge, RangeSet, RangeState, TableId, Verdict};
@@ -80,7 +80,7 @@ pub(crate) struct Run {
     pub server: u8,
     /// The dump: the next event, what it leaves out, and (broken) the position below which it leaves out everything.
     next: usize,
-    exclude: GtidSet,
+    exclude: Passed,
     below: Option<Position>,
     passed: Position,
     /// A transaction cut off by a lost connection: how many of its changes are judged.
@@ -107,7 +107,7 @@ pub(crate) struct Run {
 pub(crate) struct Begin {
     pub era: u32,
     pub epoch: u64,
-    pub stream: GtidSet,
+    pub stream: Passed,
     pub fence: Option<Position>,
     pub below: Option<Position>,
     pub states: BTreeMap<TargetNo, TargetState>,
@@ -126,7 +126,7 @@ struct Unit {
 impl Run {
     pub(crate) fn new(begin: Begin, world: &World) -> Self {
         let rules = world.cfg.rules;
-        let merge = Merge::new(begin.stream.clone().into(), begin.fence, rules);
+        let merge = Merge::new(begin.stream.clone(), begin.fence, rules);
         let mut run = Self {
             era: begin.era,
             merge,
@@ -412,7 +412,7 @@ impl Run {
         self.next = 0;
         self.passed = Server::beginning();
         self.below = None;
-        self.exclude = self.merge.judged().gtids().unwrap().clone();
+        self.exclude = self.merge.judged().clone();
         if world.cfg.flaw != Flaw::ChunksOutliveFailover {
             self.merge.moved(Some(fence));
             self.workers.iter_mut().for_each(|w| *w = Worker::default());
@@ -436,10 +436,10 @@ impl Run {
             self.next += 1;
             return;
         };
-        let gtid = world.server.txns[t].gtid.unwrap();
+        let id = world.server.txns[t].id.clone().unwrap();
         let skipped = match &self.below {
             Some(below) => event.end <= *below,
-            None => self.exclude.contains(&gtid),
+            None => self.exclude.contains(&id),
         };
         if skipped {
             if world.rng.percent(50) {
@@ -451,7 +451,7 @@ impl Run {
         }
         let judged = self.half.take().unwrap_or(0);
         say!(world, "engine: judges T{t} at {}{}", event.end, if judged > 0 { " again" } else { "" });
-        self.merge.begin(gtid.into());
+        self.merge.begin(id.clone());
         let units = units(world, t);
         let mut ordinals = [0u32; crate::server::TABLES];
         for (i, unit) in units.iter().enumerate() {
@@ -465,7 +465,7 @@ impl Run {
             if world.rng.percent(world.cfg.cut_load) && !self.groups.is_empty() {
                 let group = world.rng.below(self.groups.len());
                 let rows = ordinals[self.groups[group].source];
-                self.seal_group(world, group, Some(Partial { txn: gtid.into(), rows }));
+                self.seal_group(world, group, Some(Partial { txn: id.clone(), rows }));
             }
             if !world.draining && world.rng.percent(world.cfg.cut_connection) {
                 say!(world, "engine: the connection is lost inside T{t}");

@@ -6,6 +6,10 @@ pub(crate) enum Flaw {
     None,
     /// LW is what the binlog end position stands for.
     LwIsPosition,
+    /// A server that needs locking reads is read without locks.
+    PlainRead,
+    /// The position beside a consistent snapshot is the binlog's end, not the snapshot's own.
+    PositionBesideSnapshot,
     /// HW is gtid_executed, read after the SELECT.
     HwIsGtidSet,
     /// HW is read before the SELECT.

@@ -1,6 +1,6 @@
 //! The model test: random histories of a server, an engine and a Doris around the engine's real merge and delivery.
 //!
-//! **Server**: transactions of one to three row operations over two tables of seven keys, row locks until the engine
+//! **Server**: MySQL with GTIDs, 5.6, MySQL and MariaDB known by positions; transactions of one to three row operations over two tables of seven keys, row locks until the engine
 //! commit, and flush, sync (from then on the dump may send), engine commit (visible) and gtid_executed each a step of
 //! its own, the last two in binlog order or in any; keys in two spellings that are equal to it; rollbacks, rotations,
 //! failover to a server with other positions.
@@ -11,8 +11,7 @@
 //! arrive late. **Doris**: loads in two phases; a crash may cost loads that were not committed, and the memory of
 //! those that were.
 //!
-//! Not in the model, because the engine does not do it yet: XA, servers without GTIDs, locking chunk reads, log_status,
-//! MariaDB, `backfill = "skip"`, DDL.
+//! Not in the model: XA, `backfill = "skip"`, DDL.
 //!
 //! A violation prints its seed; `MODEL_SEED=n [MODEL_MUTANT=name] cargo test -p millstream-tests --test model replay --
 //! --nocapture` tells the story. `MILLSTREAM_LONG=1` runs a million histories. `MODEL_MEASURE=n` counts the violations of
@@ -39,6 +38,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mutants::{MUTANTS, Mutant};
+use server::Fence;
 use world::{Config, Violation, World};
 
 fn number(name: &str) -> Option<u64> {
@@ -46,7 +46,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// The violating seeds among `seeds`, in order; at most `enough` (then not always the first ones).
-fn violations(seeds: Range<u64>, tune: fn(&mut Config), enough: usize) -> Vec<(u64, Violation)> {
+fn violations(seeds: Range<u64>, tune: impl Fn(&mut Config) + Sync, enough: usize) -> Vec<(u64, Violation)> {
     let next = AtomicU64::new(seeds.start);
     let found = Mutex::new(Vec::new());
     let work = || {
@@ -55,7 +55,7 @@ fn violations(seeds: Range<u64>, tune: fn(&mut Config), enough: usize) -> Vec<(u
             if seed >= seeds.end {
                 break;
             }
-            if let Err(violation) = World::new(seed, tune, false).run() {
+            if let Err(violation) = World::new(seed, &tune, false).run() {
                 found.lock().unwrap().push((seed, violation));
             }
         }
@@ -70,10 +70,18 @@ fn violations(seeds: Range<u64>, tune: fn(&mut Config), enough: usize) -> Vec<(u
     found
 }
 
-fn assert_none(seeds: Range<u64>, tune: fn(&mut Config)) {
+/// A mutant's settings: a MySQL with GTIDs, unless it says otherwise.
+fn mutated(tune: fn(&mut Config)) -> impl Fn(&mut Config) + Sync {
+    move |c| {
+        c.serve(Fence::Executed);
+        tune(c);
+    }
+}
+
+fn assert_none(seeds: Range<u64>, tune: impl Fn(&mut Config) + Sync) {
     let histories = seeds.end - seeds.start;
-    if let Some((seed, violation)) = violations(seeds, tune, 1).first() {
-        let told = World::new(*seed, tune, true).run().unwrap_err();
+    if let Some((seed, violation)) = violations(seeds, &tune, 1).first() {
+        let told = World::new(*seed, &tune, true).run().unwrap_err();
         panic!("seed {seed}: {}\n{}\nMODEL_SEED={seed}: {}", violation.what, told.story, violation.what);
     }
     println!("{histories} histories, no violation");
@@ -88,7 +96,10 @@ fn with_every_rule_the_output_is_exact() {
 #[test]
 fn a_low_watermark_smaller_than_the_truth_is_safe() {
     let histories = if number("MILLSTREAM_LONG").is_some() { 100_000 } else { 2_000 };
-    assert_none(1..1 + histories, |c| c.smaller_lw = true);
+    assert_none(1..1 + histories, |c| {
+        c.serve(Fence::Executed);
+        c.smaller_lw = true;
+    });
 }
 
 /// Each of these two covers for the other in GTID mode: a chunk of a table that is ahead of the stream may only lose
@@ -97,10 +108,12 @@ fn a_low_watermark_smaller_than_the_truth_is_safe() {
 fn either_of_two_rules_that_cover_for_each_other_is_enough() {
     use millstream_engine::merge::{Broken, Rules};
     assert_none(1..1_000, |c| {
+        c.serve(Fence::Executed);
         mutants::torn_apart(c);
         c.rules = Rules::without(Broken::BehindTable);
     });
     assert_none(1..1_000, |c| {
+        c.serve(Fence::Executed);
         mutants::torn_apart(c);
         c.rules = Rules::without(Broken::DeliveredInDoneOnly);
     });
@@ -112,11 +125,11 @@ fn each_broken_rule_is_noticed() {
     let mut missed = Vec::new();
     for Mutant { name, tune, first, budget } in MUTANTS {
         if let Some(n) = measure {
-            let found = violations(1..1 + n, *tune, usize::MAX);
+            let found = violations(1..1 + n, mutated(*tune), usize::MAX);
             let seeds: Vec<u64> = found.iter().map(|(seed, _)| *seed).take(3).collect();
             println!("{name:28} {:7} of {n}, first {seeds:?}", found.len());
         }
-        if violations(*first..first + budget, *tune, 1).is_empty() {
+        if violations(*first..first + budget, mutated(*tune), 1).is_empty() {
             missed.push(*name);
         }
     }
@@ -139,9 +152,8 @@ fn every_mutant_is_explained_and_every_explained_mutant_exists() {
 #[test]
 fn replay() {
     let name = std::env::var("MODEL_MUTANT").ok();
-    let tune = name.map_or((|_: &mut Config| {}) as fn(&mut Config), |name| {
-        MUTANTS.iter().find(|m| m.name == name).unwrap_or_else(|| panic!("no mutant {name}")).tune
-    });
+    let mutant = name.map(|name| MUTANTS.iter().find(|m| m.name == name).unwrap_or_else(|| panic!("no mutant {name}")));
+    let tune = |c: &mut Config| mutant.into_iter().for_each(|m| mutated(m.tune)(c));
     let seed = number("MODEL_SEED");
     let play = || World::new(seed.unwrap_or(7), tune, true).play();
     let (story, end) = play();

@@ -4,9 +4,10 @@
 //!
 //! | rule | mutant |
 //! |---|---|
-//! | LW covers D | `lw_covers_d` |
+//! | LW covers D | `lw_covers_d`, `lw_covers_d_log_status`, `lw_covers_d_snapshot` |
 //! | LW is no position beside a plain SELECT | `lw_is_position` |
-//! | LW is no set that is updated at flush | `gtid_set_at_flush` |
+//! | LW is no set that is updated at flush; such a server, and a position, need locking reads | `gtid_set_at_flush`, `plain_read_5_6`; `plain_read_at_end` |
+//! | LW of a snapshot is its own position | `end_beside_snapshot` |
 //! | HW is no set; HW is read after the SELECT | `hw_is_gtid_set`; `hw_before_select` |
 //! | the mark comes before LW | `mark_after_lw` |
 //! | held changes normalize; entry at HW | `normalize`; `entry_at_hw` |
@@ -31,7 +32,7 @@ use millstream_engine::delivery::TableMode::{Append, Upsert};
 use millstream_engine::merge::{Broken, Rules};
 
 use crate::flaws::Flaw;
-use crate::server::TABLES;
+use crate::server::{Fence, TABLES};
 use crate::world::{Config, TargetConfig};
 
 /// One broken rule with the settings under which its violation is not too rare.
@@ -113,6 +114,56 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         tune: |c| {
             calm(c);
             c.server.listed_at_flush = true
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "plain_read_5_6",
+        tune: |c| {
+            calm(c);
+            c.serve(Fence::ExecutedLocking);
+            flaw(c, Flaw::PlainRead)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "plain_read_at_end",
+        tune: |c| {
+            calm(c);
+            c.serve(Fence::EndLocking);
+            flaw(c, Flaw::PlainRead)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "end_beside_snapshot",
+        tune: |c| {
+            calm(c);
+            c.serve(Fence::Snapshot);
+            flaw(c, Flaw::PositionBesideSnapshot)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "lw_covers_d_log_status",
+        tune: |c| {
+            calm(c);
+            c.serve(Fence::LogStatus);
+            rule(c, Broken::LwCoversD)
+        },
+        first: 1,
+        budget: 2000,
+    },
+    Mutant {
+        name: "lw_covers_d_snapshot",
+        tune: |c| {
+            calm(c);
+            c.serve(Fence::Snapshot);
+            rule(c, Broken::LwCoversD)
         },
         first: 1,
         budget: 2000,

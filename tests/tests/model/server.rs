@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use millstream_binlog::{Gtid, GtidSet, Position, Tag, Tsid, Uuid};
+use millstream_engine::delivery::{Passed, SourceKind, TxnId};
 
 use crate::rng::Rng;
 
@@ -66,6 +67,8 @@ pub(crate) enum Phase {
 #[derive(Clone, Debug)]
 pub(crate) struct Txn {
     pub gtid: Option<Gtid>,
+    /// By what the engine knows it, once it is flushed.
+    pub id: Option<TxnId>,
     pub changes: Vec<Change>,
     pub phase: Phase,
     pub listed: bool,
@@ -85,9 +88,40 @@ pub(crate) struct Event {
     pub end: Position,
 }
 
+/// What says which transactions a chunk's SELECT sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fence {
+    /// `@@gtid_executed`, then a consistent read (MySQL 5.7 and later with GTIDs).
+    Executed,
+    /// `@@gtid_executed`, which has a transaction from its flush on, then a locking read (5.6).
+    ExecutedLocking,
+    /// The binlog's end, then a locking read (MySQL without GTIDs).
+    EndLocking,
+    /// The position of performance_schema.log_status, which waits for commits that are on their way, then a consistent read.
+    LogStatus,
+    /// The position of a consistent snapshot, which is LW and HW (MariaDB).
+    Snapshot,
+}
+
+impl Fence {
+    /// By what transactions are known.
+    pub(crate) const fn kind(self) -> SourceKind {
+        match self {
+            Self::Executed | Self::ExecutedLocking => SourceKind::Gtid,
+            _ => SourceKind::Position,
+        }
+    }
+
+    /// Whether a chunk's SELECT takes locks.
+    pub(crate) const fn locks(self) -> bool {
+        matches!(self, Self::ExecutedLocking | Self::EndLocking)
+    }
+}
+
 /// How the server behaves in one history.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerConfig {
+    pub fence: Fence,
     /// `binlog_order_commits`.
     pub order: bool,
     pub txns: usize,
@@ -95,7 +129,7 @@ pub(crate) struct ServerConfig {
     pub speed: [usize; 5],
     /// Keys come in two spellings.
     pub spellings: bool,
-    /// Broken (MySQL 5.6): gtid_executed is set at flush.
+    /// gtid_executed is set at flush (MySQL 5.6).
     pub listed_at_flush: bool,
 }
 
@@ -160,25 +194,56 @@ impl Server {
     }
 
     /// Every transaction that is flushed (what a position stands for).
-    pub(crate) fn flushed(&self) -> GtidSet {
+    fn flushed(&self) -> GtidSet {
         self.txns.iter().filter_map(|t| t.gtid).collect()
     }
 
-    /// The end of the last transaction of `set` in the binlog.
-    pub(crate) fn end_of(&self, set: &GtidSet) -> Position {
+    /// What the binlog's end stands for.
+    pub(crate) fn all_flushed(&self) -> Passed {
+        match self.cfg.fence.kind() {
+            SourceKind::Gtid => self.flushed().into(),
+            SourceKind::Position => self.end().into(),
+        }
+    }
+
+    /// Where a stream begins that is to bring all that is not visible now.
+    pub(crate) fn start(&self) -> Passed {
+        match self.cfg.fence.kind() {
+            SourceKind::Gtid => self.gtid_executed.clone().into(),
+            SourceKind::Position => self.end().into(),
+        }
+    }
+
+    /// Whether every transaction in the binlog is visible.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.txns.iter().all(|t| !matches!(t.phase, Phase::Flushed | Phase::Synced))
+    }
+
+    /// The position of a consistent snapshot taken now: visible are all that end there or before it, as commits are in order.
+    pub(crate) fn snapshot_position(&self) -> Position {
+        self.end_of(|t| t.phase == Phase::Visible)
+    }
+
+    /// Whether a locking read has to wait for the key.
+    pub(crate) fn is_locked(&self, table: usize, key: usize) -> bool {
+        self.locks[table][key].is_some()
+    }
+
+    /// The end of the last transaction in the binlog for which `is` holds.
+    pub(crate) fn end_of(&self, is: impl Fn(&Txn) -> bool) -> Position {
         let last = self.binlog.iter().rev().find(|e| match e.what {
-            What::Txn(t) => self.txns[t].gtid.is_some_and(|g| set.contains(&g)),
+            What::Txn(t) => is(&self.txns[t]),
             What::Rotate => false,
         });
         last.map_or_else(Self::beginning, |e| e.end.clone())
     }
 
-    /// The tables as the transactions of `set` make them, in binlog order.
-    pub(crate) fn state_of(&self, set: &GtidSet) -> Rows {
+    /// The tables as the transactions that were passed make them, in binlog order.
+    pub(crate) fn state_of(&self, passed: &Passed) -> Rows {
         let mut rows = self.base;
         for event in &self.binlog {
             let What::Txn(t) = event.what else { continue };
-            if self.txns[t].gtid.is_some_and(|g| set.contains(&g)) {
+            if self.txns[t].id.as_ref().is_some_and(|id| passed.contains(id)) {
                 self.txns[t].changes.iter().for_each(|c| c.apply(&mut rows));
             }
         }
@@ -218,6 +283,7 @@ impl Server {
         }
         self.txns.push(Txn {
             gtid: None,
+            id: None,
             changes: Vec::new(),
             phase: Phase::Running,
             listed: false,
@@ -309,10 +375,15 @@ impl Server {
 
     fn flush(&mut self, t: usize) -> String {
         let gtid = self.gtid();
+        let begin = self.end();
         self.offset += 1;
         let end = self.end();
         let txn = &mut self.txns[t];
         txn.gtid = Some(gtid);
+        txn.id = Some(match self.cfg.fence.kind() {
+            SourceKind::Gtid => gtid.into(),
+            SourceKind::Position => TxnId::At(begin),
+        });
         txn.phase = Phase::Flushed;
         if self.cfg.listed_at_flush {
             txn.listed = true;
@@ -402,7 +473,7 @@ impl Server {
             self.binlog.push(Event { what: What::Txn(t), end });
         }
         self.synced = self.binlog.len();
-        self.visible = self.state_of(&self.gtid_executed);
+        self.visible = self.state_of(&self.all_flushed());
     }
 
     fn independent(&self, a: usize, b: usize) -> bool {

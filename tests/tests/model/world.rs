@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use millstream_binlog::GtidSet;
 use millstream_engine::checkpoint::{MemoryBackend, Store, StoredState};
-use millstream_engine::delivery::{TableMode, TargetNo};
+use millstream_engine::delivery::{Passed, SourceKind, TableMode, TargetNo};
 use millstream_engine::merge::Rules;
 
 use crate::doris::Doris;
 use crate::driver::{Engine, Zombie};
 use crate::flaws::Flaw;
 use crate::rng::Rng;
-use crate::server::{Server, ServerConfig, TABLES};
+use crate::server::{Fence, Server, ServerConfig, TABLES};
 
 /// A target table: its source table and mode. Its number is its index plus one.
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +68,11 @@ impl Config {
             }
         }
         let slow = |rng: &mut Rng| [1, 2, 4, 8][rng.below(4)];
-        Self {
+        let fence = [Fence::Executed, Fence::ExecutedLocking, Fence::EndLocking, Fence::LogStatus, Fence::Snapshot];
+        let fence = if rng.percent(50) { Fence::Executed } else { fence[rng.below(5)] };
+        let mut cfg = Self {
             server: ServerConfig {
+                fence,
                 order: rng.percent(50),
                 txns: 4 + rng.below(12),
                 speed: [3, 8, slow(rng) + 1, slow(rng) + 1, slow(rng) + 1],
@@ -96,6 +98,20 @@ impl Config {
             speed: [4 + rng.below(8), 1 + rng.below(6), 2 + rng.below(6), 1 + rng.below(6)],
             rules: Rules::default(),
             flaw: Flaw::None,
+        };
+        cfg.serve(fence);
+        cfg
+    }
+
+    /// Makes the server one whose visible transactions are told by `fence`.
+    pub(crate) fn serve(&mut self, fence: Fence) {
+        self.server.fence = fence;
+        self.server.listed_at_flush = fence == Fence::ExecutedLocking;
+        // MariaDB commits in the binlog's order.
+        self.server.order |= fence == Fence::Snapshot;
+        if fence.kind() == SourceKind::Position {
+            // Another server has other positions: stopped by name.
+            self.failovers = 0;
         }
     }
 }
@@ -123,7 +139,7 @@ pub(crate) struct World {
     pub captured: Vec<bool>,
     pub resync_left: bool,
     /// Up to where an upsert target may hold what its stream has not replayed yet.
-    pub beyond: BTreeMap<TargetNo, GtidSet>,
+    pub beyond: BTreeMap<TargetNo, Passed>,
     story: Option<String>,
 }
 
