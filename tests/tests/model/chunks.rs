@@ -168,7 +168,7 @@ impl Worker {
                 let text = if world.is_told() { lw.to_string() } else { String::new() };
                 let late = world.cfg.late_lw && lw.is_superset(&chunk.covers);
                 if late || run.merge.fence(chunk.id, lw.clone()) {
-                    chunk.early_hw = view.and(lw.place().map(|place| place.position.clone()));
+                    chunk.early_hw = view.and_then(|_| lw.place().map(|place| place.position.clone()));
                     chunk.view = view;
                     chunk.late_lw = late.then_some(lw);
                     say!(world, "engine: {:?} LW={text}", chunk.id);
